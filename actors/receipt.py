@@ -1,0 +1,75 @@
+"""The receipt: the stored proof of an accepted value.
+
+Lives here: what a receipt holds (A-123), as canonical text.  It names the contract, the
+value and its digest, every submission with its verdict, what was spent, and whose value
+it is.  It is written once, with the outcome, and never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..mailbox.canonical import canonical_json, digest_text, read_canonical
+from ..mailbox.events import LimitsRecord, Submitted
+from ..mailbox.message import Usage
+from .budget import AXES
+from .ledger import Accept
+from .verdict import Contract
+
+__all__ = ["receipt_of"]
+
+
+def receipt_of(
+    contract: Contract[Any],
+    accepted: Accept,
+    submissions: Sequence[Submitted],
+    *,
+    session: str,
+    message: str,
+    limits: LimitsRecord,
+    usage: Usage,
+) -> str:
+    """The canonical text of a receipt.
+
+    Args:
+        contract: what had to be returned.
+        accepted: the decision that accepts.
+        submissions: every submission of the assignment, in order.
+        session: the agent's session.
+        message: the message that opened the assignment.
+        limits: the limits in force.
+        usage: what was spent, of the subtree.
+    """
+    value = accepted.value
+    return canonical_json(
+        {
+            "version": 1,
+            "contract": contract.record(),
+            "contract_digest": contract.digest,
+            "source": accepted.source,
+            "attempts": accepted.attempts,
+            "duplicates": accepted.duplicates,
+            "empty": accepted.empty,
+            "value": None if value is None else read_canonical(value),
+            "value_digest": None if value is None else digest_text(value),
+            "submissions": [
+                {
+                    "place": one.place,
+                    "verdict": one.verdict,
+                    "value_digest": None if one.value is None else digest_text(one.value),
+                    "errors": list(one.errors),
+                }
+                for one in submissions
+            ],
+            "limits": {axis: getattr(limits, axis) for axis in AXES},
+            "usage": {
+                "requests": usage.requests,
+                "input_tokens": usage.input_tokens,
+                "output_tokens": usage.output_tokens,
+                "tool_calls": usage.tool_calls,
+            },
+            "session": session,
+            "message": message,
+        }
+    )

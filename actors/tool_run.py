@@ -1,0 +1,92 @@
+"""Running one call of a tool: from raw arguments to a result for the model.
+
+Lives here: the call itself, in a worker thread where it may block, and what becomes
+of what it returns or raises.  Whether the agent may call the tool, and what the log
+says of it, is decided elsewhere.  A call that fails is a result and never an
+exception; only the cancellation of the caller, and a `KeyboardInterrupt`, pass
+through.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+
+from ..mailbox.errors import InvalidArgumentsError, RametError, UsageError
+from ..mailbox.message import CallResult
+from .render import render
+from .tool import Tool, ToolCall, read_call
+
+__all__ = ["TEXT_LIMIT", "failure_result", "run_tool"]
+
+TEXT_LIMIT = 1000
+"""The characters that an error result has at most of an exception's own text."""
+
+
+async def run_tool(tool: Tool, raw_arguments: str, call: ToolCall) -> CallResult:
+    """Run one call of a tool and give its result.
+
+    Arguments that are not strict JSON or do not fit give `INVALID_ARGS`, and the tool
+    does not run (R-208).  A `RametError` of the tool gives its own code; any other
+    exception, `SystemExit` included, and a result that is not JSON data give
+    `TOOL_FAILED` (R-207). A tool may return a `CallResult`, which stands as it is.
+
+    A blocking tool is abandoned in its thread when the caller is cancelled: what it
+    returns later is dropped (R-213).
+    """
+    try:
+        arguments = read_call(tool, raw_arguments)
+    except InvalidArgumentsError as error:
+        return CallResult(str(error), error.code)
+    try:
+        if tool.blocking:
+            attempt = partial(_attempted, tool, arguments, call)
+            value = await anyio.to_thread.run_sync(attempt, abandon_on_cancel=True)
+        else:
+            value = tool.run(arguments, call)
+        if inspect.isawaitable(value):
+            value = await value
+    except (Exception, SystemExit) as error:
+        return failure_result(error)
+    except BaseExceptionGroup as group:
+        if group.split((Exception, SystemExit))[1] is not None:
+            raise
+        return failure_result(group)
+    return _result(value)
+
+
+def failure_result(error: BaseException) -> CallResult:
+    """Give the result that tells a model of an exception, short and without a trace."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "(its text cannot be read)"
+    if len(text) > TEXT_LIMIT:
+        text = f"{text[:TEXT_LIMIT]}..."
+    if isinstance(error, RametError):
+        return CallResult(text, error.code)
+    name = type(error).__name__
+    return CallResult(f"{name}: {text}" if text else name, "TOOL_FAILED")
+
+
+def _attempted(tool: Tool, arguments: dict[str, Any], call: ToolCall) -> Any:
+    """Call a blocking tool in its thread; whatever it raises there is its own."""
+    try:
+        return tool.run(arguments, call)
+    except BaseException as error:
+        return failure_result(error)
+
+
+def _result(value: Any) -> CallResult:
+    if isinstance(value, CallResult):
+        return value
+    try:
+        return CallResult(render(value))
+    except UsageError as error:
+        return CallResult(
+            f"The tool ran, but what it returned cannot be shown: {error}",
+            "TOOL_FAILED",
+        )

@@ -1,0 +1,355 @@
+"""Admission: the accepting spans, with one order of checks everywhere (law 6).
+
+Lives here: for each operation the synchronous span from the first check to the acceptance.
+The order is: usage and the caller's scope (before the span); drain; exact sender; sender
+closing; known key; recipient and lineage; recipient closing; limits; enqueue.  Whatever
+comes out before the last step has changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from ..actors.bound import BoundSpec
+from ..actors.contract import Contract
+from ..actors.contributions import Contributions, Installation, Revoked
+from ..actors.host import Host
+from ..actors.ledger import Ledger
+from ..mailbox.backend_trio import protected
+from ..mailbox.errors import (
+    ActivationClosingError,
+    DepthExceededError,
+    DrainingError,
+    InboxFullError,
+    NotResidentError,
+    ParentUnavailableError,
+    PersistenceUnavailableError,
+    UnauthorizedError,
+)
+from ..mailbox.events import Created, Kind
+from ..mailbox.keys import Known
+from ..mailbox.message import record
+from ..mailbox.session import Session
+from ..mailbox.store import KeyRow
+from .activation import Activation, Life
+from .errors import SetupRevokedError
+from .forest import Forest
+from .handle import Agent
+
+__all__ = ["Admission", "Newborn", "Send"]
+
+UNAVAILABLE = "direct parent is not live; report was not delivered"
+
+
+@record
+class Send:
+    """What a sender wants accepted, checked for usage already."""
+
+    operation: str
+    content: tuple[str, ...]
+    digest: str
+    asked: str
+    key: str | None = None
+    stored: KeyRow | None = None
+
+
+@record
+class Newborn:
+    """An agent that is to be started, checked for usage already."""
+
+    kind: Kind
+    bound: BoundSpec
+    contract: Contract[Any] | None = None
+    record: str | None = None
+    background: bool = False
+
+
+class Admission:
+    """The accepting spans over one forest."""
+
+    def __init__(
+        self, forest: Forest, contributions: Contributions, host: Host
+    ) -> None:
+        self._forest = forest
+        self._contributions = contributions
+        self._host = host
+
+    # -- the first checks of every operation -------------------------------------------
+
+    def sender(self, agent: object, *, reporting: bool = False) -> Activation:
+        """Check drain, the exact sender and that it is not closing; gives its activation.
+
+        Args:
+            agent: who is said to send.
+            reporting: whether it is a report, which the root of a scoped drain may send.
+        """
+        forest = self._forest
+        self.open()
+        if type(agent) is not Agent:
+            raise UnauthorizedError(
+                "an exact live Agent is needed here, not"
+                f" {type(agent).__name__}: ids and copies authorise nothing"
+            )
+        activation = agent._activation
+        live = forest.live.get(activation.id)
+        exact = live is activation and live._agent is agent
+        if forest.below and exact:
+            self._outside_of_drains(activation, reporting)
+        if not exact:
+            raise UnauthorizedError(
+                f"this is not the live agent of session {activation.id}:"
+                " it is stale, a copy, or of another supervisor"
+            )
+        if activation.life is not Life.LIVE:
+            closing = activation.closing
+            if closing is not None and closing.keeps:
+                raise DrainingError(f"{activation.id} is being drained")
+            raise ActivationClosingError(f"{activation.id} is closing")
+        return activation
+
+    def open(self) -> None:
+        """Check that admission is open at all."""
+        forest = self._forest
+        if forest.gate.failed is not None:
+            raise PersistenceUnavailableError(
+                "a commit failed, so nothing more is admitted: leave the open block and"
+                " open the store again"
+            ) from forest.gate.failed
+        if forest.draining is not None:
+            raise DrainingError("the supervisor is draining: it admits nothing more")
+
+    def _outside_of_drains(self, activation: Activation, reporting: bool) -> None:
+        for one in activation.lineage():
+            if one in self._forest.below and not (reporting and one is activation):
+                raise DrainingError(f"everything below {one.id} is being drained")
+
+    def known(self, sender: str, send: Send, recipient: str | None) -> Known | None:
+        """What the key of a send names already (R-061, R-254)."""
+        if send.key is None:
+            return None
+        return self._forest.keys.known(
+            sender,
+            send.key,
+            send.stored,
+            operation=send.operation,
+            digest=send.digest,
+            recipient=recipient,
+        )
+
+    def limits(self, recipient: Activation, content: tuple[str, ...]) -> None:
+        """Check the recipient's inbox limits (R-203)."""
+        policy = recipient.bound.policy
+        if policy.inbox_limit is None and policy.inbox_bytes is None:
+            return
+        inbox = recipient.session.inbox
+        held = [m for _, m in (*inbox.waiting, *inbox.staged)]
+        if policy.inbox_limit is not None and len(held) >= policy.inbox_limit:
+            raise InboxFullError(
+                f"the inbox of {recipient.id} holds {len(held)} messages, its limit"
+            )
+        if policy.inbox_bytes is not None:
+            size = sum(_size(m.content) for m in held) + _size(content)
+            if size > policy.inbox_bytes:
+                raise InboxFullError(
+                    f"the inbox of {recipient.id} would hold {size} bytes,"
+                    f" more than its limit of {policy.inbox_bytes}"
+                )
+
+    def _accept(
+        self, recipient: Activation, sender: str, send: Send
+    ) -> tuple[str, int]:
+        self.limits(recipient, send.content)
+        message = self._forest.accept(
+            recipient,
+            send.operation,
+            sender,
+            send.content,
+            send.asked,
+            key=send.key,
+            digest=send.digest,
+        )
+        return message, recipient.ticket
+
+    # -- one span for each operation ---------------------------------------------------
+
+    @protected
+    def tell(self, root: object, send: Send) -> tuple[str, int]:
+        """Outside input to a root."""
+        activation = self.sender(root)
+        known = self.known("host", send, activation.id)
+        if known is not None:
+            return known.row.message, known.ticket
+        if activation.session.header.parent is not None:
+            raise UnauthorizedError(
+                f"{activation.id} is no root: its parent sends it a followup"
+            )
+        return self._accept(activation, "host", send)
+
+    @protected
+    def report(self, child: object, send: Send) -> tuple[str, int]:
+        """A child's report to its direct parent."""
+        activation = self.sender(child, reporting=True)
+        header = activation.session.header
+        known = self.known(activation.id, send, header.parent)
+        if known is not None:
+            return known.row.message, known.ticket
+        if header.kind != "continuable":
+            raise UnauthorizedError(
+                f"only a continuable child reports; {activation.id} is {header.kind}"
+            )
+        parent = activation.parent
+        if parent is None or parent.life is not Life.LIVE:
+            raise ParentUnavailableError(UNAVAILABLE)
+        self.limits(parent, send.content)
+        try:
+            accepted = self._accept(parent, activation.id, send)
+        except Exception as error:
+            raise ParentUnavailableError(UNAVAILABLE) from error
+        activation.reports += 1
+        return accepted
+
+    @protected
+    def inject(self, parent: object, child_id: str, send: Send) -> tuple[str, int]:
+        """A quiet message to a resident child."""
+        activation = self.sender(parent)
+        known = self.known(activation.id, send, child_id)
+        if known is not None:
+            return known.row.message, known.ticket
+        child = self._forest.live.get(child_id)
+        if child is not None and child.session.header.parent != activation.id:
+            raise UnauthorizedError(f"{child_id} is not a child of {activation.id}")
+        if child is None or child.life is not Life.LIVE:
+            raise NotResidentError(
+                f"{child_id} is not resident: a followup would resume it"
+            )
+        return self._accept(child, activation.id, send)
+
+    @protected
+    def start_child(
+        self, parent: object, newborn: Newborn, send: Send
+    ) -> tuple[str, str, int]:
+        """A child: header, activation, ownership and first message in one span."""
+        activation = self.sender(parent)
+        known = self.known(activation.id, send, None)
+        if known is not None:
+            return known.row.session, known.row.message, known.ticket
+        depth = activation.session.header.depth + 1
+        if depth > activation.bound.policy.max_depth:
+            raise DepthExceededError(
+                f"a child of {activation.id} would be at depth {depth}, deeper than"
+                f" max_depth {activation.bound.policy.max_depth}"
+            )
+        child = self._bear(newborn, activation, depth)
+        message = self._forest.accept(
+            child,
+            send.operation,
+            activation.id,
+            send.content,
+            "wakeup",
+            key=send.key,
+            digest=send.digest,
+        )
+        return child.id, message, child.ticket
+
+    @protected
+    def start_root(self, newborn: Newborn) -> Activation:
+        """A root."""
+        self.open()
+        return self._bear(newborn, None, 0)
+
+    def _bear(
+        self, newborn: Newborn, parent: Activation | None, depth: int
+    ) -> Activation:
+        forest = self._forest
+        session_id = forest.ambient.new("s")
+        bound = newborn.bound
+        parent_id = None if parent is None else parent.id
+        installation = self.install(newborn.kind, session_id, parent_id, bound.name)
+        ledger = None
+        if newborn.contract is not None:
+            ledger = Ledger(newborn.contract, bound.policy.nudges)
+        child = Activation(session_id, Session(), parent, bound, installation, ledger)
+        try:
+            if parent is not None and parent.life is not Life.LIVE:
+                raise ActivationClosingError(f"{parent.id} is closing")
+            self.open()
+            self.commit(installation)
+        except BaseException as error:
+            for other in installation.release():
+                error.add_note(f"and a release failed: {other!r}")
+            raise
+        header = Created(
+            session_id,
+            parent_id,
+            depth,
+            newborn.kind,
+            bound.record,
+            forest.ambient.now_ms(),
+            newborn.record,
+            newborn.background,
+        )
+        forest.publish(child, header)
+        if newborn.contract is not None and bound.limits.call_s is not None:
+            child.deadline = anyio.current_time() + bound.limits.call_s
+        return child
+
+    def install(
+        self, kind: Kind, session_id: str, parent_id: str | None, name: str
+    ) -> Installation:
+        """Run the contributions for an activation that is being set up."""
+        return self._contributions.install(
+            kind, session_id, parent_id, name, self._host
+        )
+
+    @staticmethod
+    def commit(installation: Installation) -> None:
+        """Validate set-ups again, at the instant of publication (R-191)."""
+        try:
+            installation.publish()
+        except Revoked:
+            raise SetupRevokedError(
+                "a contribution was revoked between its set-up and publication:"
+                " nothing was started"
+            ) from None
+
+    @protected
+    def followup(
+        self,
+        parent: object,
+        child_id: str,
+        send: Send,
+        revive: Callable[[Activation], Activation] | None,
+    ) -> tuple[str, int] | Activation | None:
+        """A waking message to a child; publication of a resumed child is in this span.
+
+        Args:
+            parent: who sends.
+            child_id: to whom.
+            send: what.
+            revive: makes the loaded child resident; `None` when nothing is loaded.
+
+        Returns:
+            The id and its ticket; or the closing activation that must be gone first; or
+            `None` when the child must be loaded.
+        """
+        activation = self.sender(parent)
+        known = self.known(activation.id, send, child_id)
+        if known is not None:
+            return known.row.message, known.ticket
+        child = self._forest.live.get(child_id)
+        if child is None:
+            if revive is None:
+                return None
+            child = revive(activation)
+        if child.session.header.parent != activation.id:
+            raise UnauthorizedError(f"{child_id} is not a child of {activation.id}")
+        if child.life is not Life.LIVE:
+            return child
+        return self._accept(child, activation.id, send)
+
+
+def _size(content: tuple[str, ...]) -> int:
+    return sum(len(block.encode("utf-8", "surrogatepass")) for block in content)

@@ -1,0 +1,128 @@
+"""The bureau: what the runtime does for the tools of its agents (the host port).
+
+Lives here: how a built-in tool's wish becomes an operation of the exact agent that calls,
+under a key made of its session, turn, step and place (R-062).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..actors.agent import AgentSpec
+from ..actors.contract import Reply
+from ..actors.render import piece, render
+from ..actors.tool import ToolCall
+from ..mailbox.errors import InvalidArgumentsError, UnauthorizedError
+from ..mailbox.keys import RESERVED
+from .handle import Agent
+from .returning import shown
+
+if TYPE_CHECKING:
+    from .supervisor import Supervisor
+
+__all__ = ["Bureau"]
+
+_PIECE = 8_000
+_MOST_LISTED = 200
+
+
+class Bureau:
+    """Acts for agents, by their own authority."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+
+    async def report(self, call: ToolCall, output: str) -> str:
+        """Report to the direct parent."""
+        if not output or output.isspace():
+            raise InvalidArgumentsError("output must hold a visible character")
+        return await self._supervisor._sending.report(
+            _caller(call),
+            output,
+            delivery=None,
+            key=RESERVED + call.key,
+            ack="stored",
+            own=True,
+        )
+
+    async def send_message(self, call: ToolCall, agent_id: str, message: str) -> str:
+        """Send a child a followup."""
+        if not message or message.isspace():
+            raise InvalidArgumentsError("message must hold a visible character")
+        return await self._supervisor._sending.followup(
+            _caller(call), agent_id, message, key=RESERVED + call.key, own=True
+        )
+
+    async def interrupt_agent(self, call: ToolCall, agent_id: str) -> None:
+        """Ask that an agent below stops its open turn."""
+        self._supervisor.interrupt(agent_id, by=_caller(call))
+
+    async def list_agents(self, call: ToolCall, scope: str) -> list[str]:
+        """One line for each child, or for each agent below."""
+        agent = _caller(call)
+        supervisor = self._supervisor
+        if scope == "children":
+            lines = await supervisor.children(agent.id, limit=_MOST_LISTED)
+        else:
+            lines = await supervisor.descendants(agent.id, limit=_MOST_LISTED)
+        return [
+            f"{line.id} {line.state} {line.name} pending={line.pending}"
+            + (f" ({line.fault})" if line.fault else "")
+            for line in lines
+        ]
+
+    async def delegate(
+        self,
+        call: ToolCall,
+        spec: AgentSpec,
+        prompt: str,
+        *,
+        continuable: bool,
+        background: bool,
+    ) -> str:
+        """Start a child, or call one; gives what the model reads."""
+        agent = _caller(call)
+        sending = self._supervisor._sending
+        key = RESERVED + call.key
+        if not prompt or prompt.isspace():
+            raise InvalidArgumentsError("prompt must hold a visible character")
+        if continuable:
+            started = await sending.start_child(agent, spec, prompt, key=key, own=True)
+            return f"started {started.child_id}; its assignment is {started.message_id}"
+        started = await sending.start_call(
+            agent,
+            spec,
+            prompt,
+            contract=Reply(),
+            limits=None,
+            key=key,
+            background=background,
+            own=True,
+        )
+        if background:
+            return f"called {started.child_id}; its assignment is {started.message_id}"
+        outcome = await sending.call(agent, started)
+        return shown(outcome, agent._activation.bound.policy.inline_cap)
+
+    async def read_result(self, call: ToolCall, message_id: str, offset: int) -> str:
+        """A piece of the whole value of an assignment of the caller's own child."""
+        agent = _caller(call)
+        outcome = await self._supervisor.outcome(message_id)
+        if outcome is None:
+            raise InvalidArgumentsError(f"assignment {message_id} has not ended")
+        line = await self._supervisor._inquiry.line(outcome.session_id)
+        if line is None or line.parent_id != agent.id:
+            raise UnauthorizedError(f"{message_id} is no assignment of your own child")
+        if outcome.acceptance is None:
+            return str(outcome)
+        part = piece(render(outcome.value), offset, _PIECE)
+        if part.next_offset is None:
+            return part.text
+        return f"{part.text}\n[{part.total} bytes; the next offset is {part.next_offset}]"
+
+
+def _caller(call: ToolCall) -> Agent:
+    agent = call.agent
+    if type(agent) is not Agent:
+        raise UnauthorizedError("this tool runs only for an agent")
+    return agent

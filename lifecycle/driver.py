@@ -1,0 +1,412 @@
+"""The driver: does what a turn needs, and waits where it must.
+
+Lives here: the one loop of an agent at work.  It asks the model, runs the calls and feeds
+the results in; what follows from them is decided by the pure cores.  The scope around a
+turn is its only one, and serves interrupt, cancel and shielding alike; after each wait it
+looks at the state again, and how a turn ends is read from the state.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from ..actors.errors import ModelError, RequestTimeoutError
+from ..actors.ledger import Fail, Judged, Nudge, Plan, Submission
+from ..actors.model import Model, ModelRequest, TextDelta
+from ..actors.response import Assembled, ResponseAssembler, ResponseFault
+from ..actors.scope import Scope
+from ..actors.tool import Tool, ToolCall, call_key
+from ..actors.tool_run import failure_result, run_tool
+from ..actors.turn import COMPLETED, Finish, after_response
+from ..mailbox.backend import Backend
+from ..mailbox.backend_trio import protected
+from ..mailbox.errors import SendUnknownError
+from ..mailbox.events import CallEnded, RequestFailed, StepEnded, Submitted
+from ..mailbox.message import Call, CallResult
+from .activation import Activation, Closing, Life
+from .current import CURRENT
+from .forest import Forest
+from .handle import Agent
+from .observe import Stage
+from .returning import (
+    concluded_by,
+    finished_by,
+    instructions_of,
+    reply_tool,
+    stopped_by,
+)
+from .teardown import until_gone
+
+__all__ = ["Driver"]
+
+class Driver:
+    """Drives the turns of every agent of one forest."""
+
+    def __init__(
+        self,
+        forest: Forest,
+        stage: Stage,
+        backend: Backend,
+        agent: Callable[[Activation], Agent],
+    ) -> None:
+        self._forest = forest
+        self._stage = stage
+        self._backend = backend
+        self._agent = agent
+
+    @protected
+    async def run(self, activation: Activation) -> None:
+        """Drive an activation with an open turn until nothing is claimable.
+
+        It never raises: what a model or a tool does ends the turn, not the process.
+        """
+        forest = self._forest
+        CURRENT.set(activation)
+        while True:
+            finish = await self._turn(activation)
+            activation.scope = None
+            if activation.life is Life.GONE:
+                return
+            forest.end_turn(activation, finish)
+            if activation.life is not Life.LIVE or not forest.open_turn(activation):
+                break
+        activation.driving = False
+        forest.rest(activation)
+        if activation.on_idle is not None and activation.life is not Life.GONE:
+            waiting, activation.on_idle = activation.on_idle, None
+            for callback in waiting:
+                callback()
+
+    async def _turn(self, activation: Activation) -> Finish:
+        turn = _Turn(
+            self._forest, self._stage, self._backend, activation, self._agent
+        )
+        deadline = activation.deadline
+        try:
+            with anyio.CancelScope(shield=True) as activation.scope:
+                if deadline is not None:
+                    activation.scope.deadline = deadline
+                return await turn.run()
+        except SendUnknownError:
+            return Finish("cancelled", "drain", "the store failed")
+        except (Exception, SystemExit) as error:
+            return turn.failed("unclassified", f"{type(error).__name__}: {error}")
+        except BaseException as error:
+            closing = Closing("cancelled", f"{type(error).__name__} in the turn")
+            self._forest.close([activation], closing)
+            return Finish("cancelled", "cancelled", closing.detail)
+        finally:
+            turn.keep_partial()
+        if not activation.stopped and deadline is not None:
+            return stopped_by(activation, "call_s", self._forest.ambient.now_ms())
+        return Finish("cancelled", "cancelled")
+
+
+class _Turn:
+    """One open turn."""
+
+    __slots__ = (
+        "_activation",
+        "_agent",
+        "_assembler",
+        "_backend",
+        "_forest",
+        "_plan",
+        "_scope",
+        "_session",
+        "_stage",
+    )
+
+    def __init__(
+        self,
+        forest: Forest,
+        stage: Stage,
+        backend: Backend,
+        activation: Activation,
+        agent: Callable[[Activation], Agent],
+    ) -> None:
+        self._forest = forest
+        self._stage = stage
+        self._backend = backend
+        self._activation = activation
+        self._agent = agent
+        self._session = activation.session
+        self._assembler: ResponseAssembler | None = None
+        self._plan: Plan | None = None
+        self._scope = Scope(
+            activation.session.header.kind,
+            activation.bound,
+            activation.installation,
+            reply_tool(activation.ledger),
+        )
+
+    async def run(self) -> Finish:
+        """Steps until the turn is over; what it gives holds unless the state says else."""
+        activation = self._activation
+        forest = self._forest
+        gate = forest.gate
+        while True:
+            await gate.wait(activation.ticket)
+            if activation.stopped:
+                return COMPLETED
+            axis = self._spent_axis()
+            if axis is not None:
+                return stopped_by(activation, axis, forest.ambient.now_ms())
+            response = await self._ask()
+            if isinstance(response, Finish):
+                return response
+            if activation.life is Life.GONE or activation.stopped:
+                return COMPLETED
+            finish = self._after(response)
+            if finish is None and isinstance(response, Assembled):
+                await gate.wait(activation.ticket)
+                await self._batch(response.calls)
+                if activation.life is Life.GONE or activation.stopped:
+                    return COMPLETED
+                finish = self._landed()
+            if finish is not None:
+                return await self._finished(finish)
+
+    # -- the model ---------------------------------------------------------------------
+
+    def _spent_axis(self) -> str | None:
+        limits = self._activation.bound.limits
+        usage = self._session.usage
+        if limits.tool_calls is not None and usage.tool_calls > limits.tool_calls:
+            return "tool_calls"
+        if limits.requests is not None and usage.requests >= limits.requests:
+            return "requests"
+        return None
+
+    def _request(self) -> ModelRequest:
+        activation = self._activation
+        session = self._session
+        narrowed = activation.ledger is not None and activation.ledger.narrowed
+        return ModelRequest(
+            session.header.spec.name,
+            activation.id,
+            session.turn,
+            session.step,
+            instructions_of(activation),
+            tuple(session.transcript),
+            self._scope.offered(narrowed=narrowed),
+            activation.bound.settings,
+        )
+
+    async def _ask(self) -> Assembled | ResponseFault | Finish:
+        """One model request; a failure of it is logged and ends the turn."""
+        model = self._activation.bound.model
+        if model is None:
+            return self.failed("unclassified", "no model was given to this agent")
+        try:
+            return await self._stream(model, self._request())
+        except ModelError as error:
+            cause = "provider-error"
+            if isinstance(error, RequestTimeoutError):
+                cause = "request-timeout"
+            return self._request_failed(cause, error.code, error)
+        except (Exception, SystemExit) as error:
+            return self._request_failed("unclassified", "unclassified", error)
+
+    async def _stream(
+        self, model: Model, request: ModelRequest
+    ) -> Assembled | ResponseFault:
+        self._assembler = assembler = ResponseAssembler()
+        tell = self._stage.delta()
+        async with model.request(request) as events:
+            async for event in events:
+                assembler.add(event)
+                if tell is not None and type(event) is TextDelta:
+                    tell(request.session_id, request.turn, request.step, event.text)
+        self._assembler = None
+        return assembler.end()
+
+    def _request_failed(self, cause: str, code: str, error: BaseException) -> Finish:
+        self._assembler = None
+        text = f"{type(error).__name__}: {error}"[:500]
+        if self._activation.life is not Life.GONE:
+            now = self._forest.ambient.now_ms()
+            self._forest.log(self._activation, RequestFailed(code, text, now))
+        detail = f"{code}: {text}" if code != cause else text
+        return self.failed(cause, detail)
+
+    def keep_partial(self) -> None:
+        """Keep what streamed before the request was stopped (R-157)."""
+        assembler, self._assembler = self._assembler, None
+        if assembler is None or self._activation.life is Life.GONE:
+            return
+        if self._session.open is None or self._session.calls is not None:
+            return
+        now = self._forest.ambient.now_ms()
+        text = assembler.partial()
+        if text:
+            event = StepEnded(text, (), "cut", now, None, cut=True)
+            self._forest.log(self._activation, event)
+        else:
+            failed = RequestFailed("cancelled", "the request was stopped", now)
+            self._forest.log(self._activation, failed)
+
+    def _after(self, response: Assembled | ResponseFault) -> Finish | None:
+        """Log a response; gives how the turn ends, or `None` when calls are to be run."""
+        activation = self._activation
+        forest = self._forest
+        now = forest.ambient.now_ms()
+        finish = after_response(response)
+        if isinstance(response, ResponseFault):
+            forest.log(
+                activation,
+                RequestFailed(response.code, response.reason, now, response.usage),
+            )
+            return self.failed(response.code, response.reason)
+        forest.log(
+            activation,
+            StepEnded(response.text, response.calls, response.stop, now, response.usage),
+        )
+        ledger = activation.ledger
+        if ledger is None:
+            return finish
+        if response.refusal is not None:
+            return self.failed("output-refused", response.refusal[:200] or None)
+        if response.calls:
+            self._plan = ledger.plan(response.calls)
+            self._submitted(self._plan.submission)
+            return None
+        waits = len(activation.children or ()) + len(self._session.inbox.waiting)
+        decision = ledger.turn_ended(response.stop, response.text or None, waits)
+        if isinstance(decision, (Nudge, Fail)):
+            self._submitted(decision.submission)
+        return finished_by(activation, decision, now) or COMPLETED
+
+    def _submitted(self, submission: Submission | None) -> None:
+        if submission is not None:
+            self._forest.log(
+                self._activation,
+                Submitted(
+                    submission.place,
+                    submission.verdict,
+                    self._forest.ambient.now_ms(),
+                    submission.value,
+                    submission.errors,
+                ),
+            )
+
+    # -- the calls ---------------------------------------------------------------------
+
+    async def _batch(self, calls: tuple[Call, ...]) -> None:
+        self._activation.batch = set()
+        if len(calls) == 1:
+            await self._call(calls[0], 0)
+        else:
+            async with anyio.create_task_group() as group:
+                for place, call in enumerate(calls):
+                    group.start_soon(self._call, call, place)
+        self._activation.batch = None
+
+    @protected
+    async def _call(self, call: Call, place: int) -> None:
+        activation = self._activation
+        session = self._session
+        if activation.stopped:
+            return
+        result = self._judged(call, place)
+        if result is None:
+            narrowed = activation.ledger is not None and activation.ledger.narrowed
+            tool = self._scope.find(call.name, narrowed=narrowed)
+            if isinstance(tool, CallResult):
+                result = tool
+            else:
+                if activation.batch is not None:
+                    activation.batch.add(place)
+                result = await self._run(tool, call, place)
+        results = session.results
+        if (
+            activation.life is Life.GONE
+            or results is None
+            or place >= len(results)
+            or results[place] is not None
+        ):
+            return
+        now = self._forest.ambient.now_ms()
+        self._forest.log(
+            activation, CallEnded(place, result.content, now, result.error)
+        )
+
+    def _judged(self, call: Call, place: int) -> CallResult | None:
+        """What the ledger makes of a call; `None` when a tool is to be run."""
+        plan = self._plan
+        ledger = self._activation.ledger
+        if plan is None or ledger is None:
+            return None
+        disposition = plan.dispositions[place]
+        if disposition.action == "withhold":
+            return disposition.result
+        if disposition.action == "run":
+            return None
+        judged: Judged = ledger.submit(place, call.arguments)
+        self._submitted(judged.submission)
+        return judged.result
+
+    async def _run(self, tool: Tool, call: Call, place: int) -> CallResult:
+        activation = self._activation
+        session = self._session
+        identity = ToolCall(
+            agent=self._agent(activation),
+            place=place,
+            call_id=call.call_id,
+            key=call_key(activation.id, session.turn, session.step, place),
+            epoch=self._forest.gate.epochs.get(activation.id, 1),
+        )
+        installation = activation.installation
+        try:
+            for before in installation.before:
+                waiting = before(call.name, call.arguments, identity)
+                if inspect.isawaitable(waiting):
+                    await waiting
+        except Exception as error:
+            return failure_result(error)
+        result = await run_tool(tool, call.arguments, identity)
+        try:
+            for after in installation.after:
+                replaced: Any = after(call.name, result, identity)
+                if inspect.isawaitable(replaced):
+                    replaced = await replaced
+                if isinstance(replaced, CallResult):
+                    result = replaced
+        except Exception as error:
+            return failure_result(error)
+        return result
+
+    def _landed(self) -> Finish | None:
+        """What follows when every call of the batch has its result."""
+        ledger = self._activation.ledger
+        self._plan = None
+        if ledger is None:
+            return None
+        now = self._forest.ambient.now_ms()
+        return finished_by(self._activation, ledger.landed(), now)
+
+    # -- the end -----------------------------------------------------------------------
+
+    def failed(self, cause: str, detail: str | None) -> Finish:
+        """The turn failed, and with it the assignment of a returning agent."""
+        finish = Finish("failed", cause, detail)
+        return concluded_by(self._activation, finish, self._forest.ambient.now_ms())
+
+    async def _finished(self, finish: Finish) -> Finish:
+        """Before an outcome is committed, no child lives (A-022, A-023)."""
+        activation = self._activation
+        if finish.conclusion is None or not activation.children:
+            return finish
+        children = list(activation.children.values())
+        if activation.bound.policy.at_reply == "cancel" or finish.status != "completed":
+            self._forest.close(children, Closing("cancelled", "its parent replied"))
+        while activation.children:
+            for child in list(activation.children.values()):
+                await until_gone(self._backend, child)
+        if activation.stopped:
+            return COMPLETED
+        return finish

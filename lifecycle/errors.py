@@ -1,0 +1,42 @@
+"""What can go wrong with lives: set-ups, releases and teardowns.
+
+Lives here: the errors that only a supervisor can raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..mailbox.errors import RametError
+
+__all__ = ["SetupReleaseError", "SetupRevokedError", "TeardownError"]
+
+
+class SetupRevokedError(RametError):
+    """Raised by a start or a resume when a contribution was revoked before publication."""
+
+    code = "ACTIVATION_SETUP_REVOKED"
+
+
+class _GroupError(RametError, ExceptionGroup[Exception]):
+    """A group that is also a `RametError`: every branch was attempted."""
+
+    def derive(self, excs: Sequence[Any], /) -> Any:
+        """Keep the class when a group is split."""
+        return type(self)(self.message, excs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message, list(self.exceptions))
+
+
+class SetupReleaseError(_GroupError):
+    """Raised by `revoke()` when releases failed; the revocation holds."""
+
+    code = "ACTIVATION_SETUP_RELEASE_FAILED"
+
+
+class TeardownError(_GroupError):
+    """Raised by a cancel or a drain when branches failed; the agents are gone."""
+
+    code = "ACTIVATION_TEARDOWN_FAILED"

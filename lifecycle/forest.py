@@ -1,0 +1,447 @@
+"""The forest: who lives, who owns whom, and how lives end.
+
+Lives here: everything that changes an activation or writes to a session, as plain
+functions, so that no checkpoint can split it.  Publication, acceptance, waking, the end of
+a turn, settling and closing are each one span.  It decides nothing that `activation.py`
+and `notices.py` can decide, and waits for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from ..actors.turn import Finish
+from ..mailbox.backend_trio import protected
+from ..mailbox.codec import content_digest
+from ..mailbox.events import (
+    Accepted,
+    Activated,
+    CallEnded,
+    Concluded,
+    Created,
+    Discarded,
+    Ended,
+    Event,
+    Given,
+    Interrupted,
+    Promoted,
+    TurnEnded,
+    TurnOpened,
+)
+from ..mailbox.ids import Ambient
+from ..mailbox.keys import KeyTable
+from ..mailbox.message import ASSIGNING
+from ..mailbox.store import KeyRow
+from ..mailbox.writer import Gate
+from .activation import Activation, Closing, Life, may_settle
+from .notices import (
+    notice_given,
+    notice_text,
+    promotable,
+    unread_beyond_notices,
+)
+
+__all__ = ["Forest"]
+
+_ABORTED = "the call was stopped before it ended; what it did is not known"
+_NOT_DISPATCHED = "the call was not made: the turn had been stopped"
+
+
+class Forest:
+    """Every resident activation, and the spans that change them.
+
+    Args:
+        gate: where events go.
+        ambient: time, ids and chance.
+        spawn: starts the driver of an activation that has an open turn.
+    """
+
+    def __init__(
+        self, gate: Gate, ambient: Ambient, spawn: Callable[[Activation], None]
+    ) -> None:
+        self.gate = gate
+        self.ambient = ambient
+        self.keys = KeyTable()
+        self.live: dict[str, Activation] = {}
+        self.draining: Closing | None = None
+        self.below: dict[Activation, None] = {}
+        self.errors: list[Exception] = []
+        self.on_closing: Callable[[Activation], None] | None = None
+        self.view: Callable[[Activation], str] | None = None
+        self._spawn = spawn
+
+    # -- the log -----------------------------------------------------------------------
+
+    def log(self, activation: Activation, event: Event) -> None:
+        """Write an event to an activation's session."""
+        activation.ticket = self.gate.write(activation.session, activation.id, event)
+
+    # -- birth -------------------------------------------------------------------------
+
+    def publish(
+        self,
+        activation: Activation,
+        header: Created | None = None,
+        changed: tuple[str, ...] = (),
+    ) -> None:
+        """Make an activation visible; the caller's span says what it begins with."""
+        now = self.ambient.now_ms()
+        if header is not None:
+            self.log(activation, header)
+        self.log(activation, Activated(self.ambient.new("a"), now, changed))
+        self.live[activation.id] = activation
+        parent = activation.parent
+        if parent is not None:
+            if parent.children is None:
+                parent.children = {}
+            parent.children[activation.id] = activation
+
+    # -- acceptance --------------------------------------------------------------------
+
+    def accept(
+        self,
+        activation: Activation,
+        source: str,
+        sender: str,
+        content: tuple[str, ...],
+        asked: str,
+        *,
+        given: Given | None = None,
+        key: str | None = None,
+        about: tuple[str, ...] = (),
+        digest: str = "",
+        forced: bool = False,
+    ) -> str:
+        """Accept a message: the last step of every accepting span; gives its id.
+
+        Args:
+            activation: the recipient.
+            source: why it is sent.
+            sender: whose message it is; for order, a notice's is the child.
+            content: its blocks.
+            asked: the delivery that was asked for.
+            given: the delivery, where a rule has decided it; else `asked`.
+            key: the sender's key.
+            about: the assignments that it tells of.
+            digest: of the content, when there is a key.
+            forced: whether the wake budget does not count.
+        """
+        if given is None:
+            given = "wakeup" if asked == "wakeup" else "quiet"
+        if given == "wakeup" and source not in ASSIGNING and source != "nudge":
+            given = self._spend_wake(activation, forced)
+        message_id = self.ambient.new("m")
+        self.log(
+            activation,
+            Accepted(
+                message_id,
+                source,
+                sender,
+                content,
+                given,
+                self.ambient.now_ms(),
+                asked,
+                key,
+                about,
+                None if key is None else digest,
+            ),
+        )
+        if key is not None:
+            row = KeyRow(message_id, activation.id, source, digest)
+            self.keys.add(sender, key, row, activation.ticket)
+            self.gate.when_durable(
+                activation.ticket, partial(self.keys.is_durable, sender, key)
+            )
+        if given == "wakeup" and not activation.driving:
+            self.gate.when_durable(activation.ticket, partial(self.wake, activation))
+        return message_id
+
+    def _spend_wake(self, activation: Activation, forced: bool) -> Given:
+        budget = activation.bound.policy.wake_budget
+        if budget is not None:
+            if activation.wakes >= budget and not forced:
+                return "quiet"
+            activation.wakes += 1
+        return "wakeup"
+
+    # -- turns -------------------------------------------------------------------------
+
+    @protected
+    def wake(self, activation: Activation) -> None:
+        """Open a turn in this span and start a driver for it, if something is claimable."""
+        if (
+            not activation.driving
+            and activation.life is Life.LIVE
+            and self.gate.failed is None
+            and self.open_turn(activation)
+        ):
+            activation.driving = True
+            self._spawn(activation)
+
+    def open_turn(self, activation: Activation) -> bool:
+        """Claim what the next turn claims; says whether there is one."""
+        session = activation.session
+        everything = activation.bound.policy.claim == "all"
+        claim = session.inbox.next_claim(everything=everything)
+        if not claim:
+            return False
+        self.log(
+            activation, TurnOpened(session.turn + 1, claim, self.ambient.now_ms())
+        )
+        if activation.wakes and any(m.source in ASSIGNING for m in session.open or ()):
+            activation.wakes = 0
+        return True
+
+    @protected
+    def end_turn(self, activation: Activation, finish: Finish) -> None:
+        """Close the open turn: results that are missing, promotions, and its end.
+
+        How it ends is read from the state: an interrupt or a closing beats what the turn
+        itself came to (R-145).
+        """
+        session = activation.session
+        now = self.ambient.now_ms()
+        if session.calls is not None:
+            self._close_batch(activation, now)
+        if session.interrupted is not None:
+            detail = f"interrupted by {session.interrupted}"
+            finish = Finish("cancelled", "interrupted", detail)
+        elif activation.closing is not None:
+            finish = Finish(
+                "cancelled", activation.closing.cause, activation.closing.detail
+            )
+        for message_id in promotable(activation):
+            if self._spend_wake(activation, False) == "wakeup":
+                self.log(activation, Promoted(message_id, now))
+        self.log(activation, TurnEnded(finish.status, finish.cause, now, finish.detail))
+        if finish.conclusion is not None and not activation.closing:
+            self.conclude(activation, finish.conclusion)
+        if finish.nudge is not None and activation.life is Life.LIVE:
+            self.accept(activation, "nudge", "ramet", (finish.nudge,), "wakeup")
+
+    def conclude(self, activation: Activation, conclusion: Concluded) -> None:
+        """Write the one outcome of a returning agent's assignment."""
+        if activation.session.concluded is None:
+            self.log(activation, conclusion)
+
+    def _close_batch(self, activation: Activation, now: int) -> None:
+        session = activation.session
+        started = activation.batch or ()
+        for place, result in enumerate(list(session.results or ())):
+            if result is None:
+                if place in started:
+                    event = CallEnded(place, _ABORTED, now, "ABORTED")
+                else:
+                    event = CallEnded(
+                        place, _NOT_DISPATCHED, now, "ABORTED_BEFORE_DISPATCH"
+                    )
+                self.log(activation, event)
+        activation.batch = None
+
+    def interrupt(self, activation: Activation, by: str) -> None:
+        """Stop the open turn and park what waits; nothing happens without one (R-138)."""
+        session = activation.session
+        if (
+            activation.life is not Life.LIVE
+            or session.open is None
+            or session.interrupted is not None
+            or session.returning
+        ):
+            return
+        self.log(activation, Interrupted(by, self.ambient.now_ms()))
+        if activation.scope is not None:
+            activation.scope.cancel()
+
+    # -- rest and end ------------------------------------------------------------------
+
+    @protected
+    def rest(self, activation: Activation | None) -> None:
+        """Joint rules to a fixed point, upwards: who is at rest ends, then its parent is
+        looked at.  No recursion and no watcher task."""
+        while (
+            activation is not None
+            and not activation.driving
+            and not activation.children
+            and activation.life is not Life.GONE
+        ):
+            if activation.life is Life.LIVE:
+                if not may_settle(activation):
+                    return
+                activation.life = Life.CLOSING
+            parent = activation.parent
+            self._end(activation, parent)
+            activation = parent
+
+    def _end(self, activation: Activation, parent: Activation | None) -> None:
+        """Release, then one batch: what is left of its work, ended, and the notice."""
+        session = activation.session
+        closing = activation.closing
+        now = self.ambient.now_ms()
+        if session.open is not None:
+            self.end_turn(activation, Finish("cancelled", "cancelled"))
+        if closing is not None and not closing.keeps:
+            for _, message in list(session.inbox.waiting):
+                self.log(
+                    activation,
+                    Discarded(message.id, closing.cause, now, closing.detail),
+                )
+        if session.returning and session.assignment is not None:
+            cause = closing or Closing("cancelled")
+            self.conclude(
+                activation,
+                Concluded(
+                    session.assignment, "cancelled", cause.cause, now, detail=cause.detail
+                ),
+            )
+        errors = activation.installation.release()
+        if errors:
+            self.errors += errors
+            shown = "; ".join(f"{type(e).__name__}: {e}" for e in errors)
+            activation.notes += (f"The release of a set-up failed: {shown}.",)
+        self._tell(activation, parent, now)
+        activation.life = Life.GONE
+        del self.live[activation.id]
+        self.below.pop(activation, None)
+        if parent is not None:
+            parent.below += activation.usage
+            if parent.children is not None:
+                del parent.children[activation.id]
+        self._fire_gone(activation)
+
+    def _fire_gone(self, activation: Activation) -> None:
+        callbacks = (*(activation.on_gone or ()), *(activation.on_idle or ()))
+        activation.on_gone = activation.on_idle = None
+        self.gate.epochs.pop(activation.id, None)
+        for callback in callbacks:
+            callback()
+
+    def _tell(
+        self, activation: Activation, parent: Activation | None, now: int
+    ) -> None:
+        """Write ended and what the parent is told, in one batch."""
+        session = activation.session
+        outcomes = session.untold
+        header = session.header
+        reason = "settled" if activation.closing is None else activation.closing.cause
+        told = header.parent is None or parent is not None or not outcomes
+        self.log(activation, Ended(reason, told, now))
+        if parent is None:
+            return
+        last = len(parent.children or ()) <= 1
+        if header.kind == "oneshot":
+            if header.background:
+                self._tell_outcome(activation, parent, last)
+            elif parent.session.returning or parent.session.inbox.staged:
+                self._notice(activation, parent, (), last)
+            return
+        self._notice(activation, parent, outcomes, last)
+
+    def _tell_outcome(
+        self, activation: Activation, parent: Activation, last: bool
+    ) -> None:
+        concluded = activation.session.concluded
+        if concluded is None or self.view is None:
+            return
+        waits = parent.session.returning and parent.session.concluded is None
+        self.accept(
+            parent,
+            "outcome",
+            activation.id,
+            (self.view(activation),),
+            "wakeup",
+            given=None if parent.life is Life.LIVE else "quiet",
+            about=(concluded.message,),
+            forced=waits and last,
+        )
+
+    def _notice(
+        self,
+        activation: Activation,
+        parent: Activation,
+        outcomes: tuple[object, ...],
+        last: bool,
+    ) -> None:
+        session = activation.session
+        told = session.untold if not outcomes else outcomes
+        bad = bool(outcomes) and (
+            activation.reports == 0
+            or any(o.status != "completed" for o in told)  # type: ignore[attr-defined]
+        )
+        given = notice_given(parent, activation, bad=bad, last=last)
+        if not outcomes and not self._must_wake(parent, given, last):
+            return
+        waits = parent.session.returning and parent.session.concluded is None
+        policy = parent.bound.policy.notices
+        if policy == "off" and not (waits and last):
+            return
+        text = notice_text(
+            activation.id,
+            activation.name,
+            outcomes,  # type: ignore[arg-type]
+            reports=activation.reports,
+            pending=len(session.inbox.waiting),
+            notes=activation.notes,
+        )
+        self.accept(
+            parent,
+            "notice",
+            activation.id,
+            (text,),
+            "wakeup",
+            given=given,
+            about=tuple([o.message for o in outcomes]),  # type: ignore[attr-defined]
+            forced=waits and last,
+        )
+
+    @staticmethod
+    def _must_wake(parent: Activation, given: Given, last: bool) -> bool:
+        """Whether a notice with nothing to tell is needed all the same (R-262)."""
+        if not last or parent.life is not Life.LIVE:
+            return False
+        if parent.session.returning and given == "wakeup":
+            return True
+        return given != "quiet" and unread_beyond_notices(parent)
+
+    @protected
+    def close(self, tops: Iterable[Activation], closing: Closing) -> None:
+        """Begin to end activations and all below them, in one span.
+
+        All are closing, top-down, before any is gone; then children go first.
+        """
+        found: dict[Activation, None] = {}
+        for top in tops:
+            for one in top.subtree():
+                found[one] = None
+        fresh = [one for one in found if one.life is Life.LIVE]
+        for one in fresh:
+            one.life = Life.CLOSING
+            one.closing = closing
+            if self.on_closing is not None:
+                self.on_closing(one)
+        for one in fresh:
+            if one.scope is not None:
+                one.scope.cancel()
+        for one in reversed(list(found)):
+            self.rest(one)
+
+    @protected
+    def force(self, activation: Activation) -> None:
+        """Give up on a driver that did not come back: its agent ends now."""
+        activation.driving = False
+        self.rest(activation)
+
+    @protected
+    def store_failed(self) -> None:
+        """Nothing can be stored any more: admission closes and everything rests."""
+        self.draining = Closing("drain", "the store failed")
+        self.close(
+            [one for one in self.live.values() if one.parent is None], self.draining
+        )
+
+    # -- keys --------------------------------------------------------------------------
+
+    @staticmethod
+    def digest(operation: str, content: tuple[str, ...], extra: str = "") -> str:
+        """The digest under which a key stands for its content."""
+        return content_digest(operation, content, extra)

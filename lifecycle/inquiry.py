@@ -1,0 +1,271 @@
+"""Inquiry: the awaited readers of a running supervisor.
+
+Lives here: where an answer comes from: the store's index, one log, and for what is
+resident its live state.  What an answer means is `readers.py`'s.  They go on answering
+while a drain runs (R-161).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from ..actors.outcome import Outcome, TreeUsage
+from ..mailbox.errors import (
+    CorruptLogError,
+    ParkedError,
+    PersistenceUnavailableError,
+    UnknownMessageError,
+    UnsupportedLogError,
+    UsageError,
+)
+from ..mailbox.events import Accepted
+from ..mailbox.message import ASSIGNING
+from ..mailbox.store import Entry, Reader
+from .activation import Activation
+from .current import CURRENT, forbid_waiting_for
+from .observe import Gap
+from .readers import (
+    Explanation,
+    Listing,
+    MessageStatus,
+    explain_row,
+    explain_session,
+    listing_of,
+    outcome_in,
+    parked_in,
+    status_in,
+)
+from .runtime import Runtime
+
+__all__ = ["Inquiry"]
+
+
+class Inquiry:
+    """Answers questions, for one runtime."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def children(
+        self, session_id: str | None, after: str | None, limit: int
+    ) -> list[Listing]:
+        """A page of the direct children, or of the roots."""
+        runtime = self._runtime
+        if type(limit) is not int or limit < 1:
+            raise UsageError("limit must be a whole number from 1 on")
+        rows = await runtime.storage.read(Reader.children, session_id, after, limit)
+        live = runtime.forest.live
+        return [
+            listing_of(row, live.get(row.session), here=True, running=frozenset())
+            for row in rows
+        ]
+
+    async def descendants(
+        self, session_id: str, after: str | None, limit: int
+    ) -> list[Listing]:
+        """A page of everything below, in pre-order, found without recursion."""
+        found: list[Listing] = []
+        seen = after is None
+        stack = [iter(await self._all_children(session_id))]
+        while stack and len(found) < limit:
+            line = next(stack[-1], None)
+            if line is None:
+                stack.pop()
+                continue
+            if seen:
+                found.append(line)
+            elif line.id == after:
+                seen = True
+            stack.append(iter(await self._all_children(line.id)))
+        return found
+
+    async def _all_children(self, session_id: str) -> list[Listing]:
+        found: list[Listing] = []
+        while True:
+            after = found[-1].id if found else None
+            page = await self.children(session_id, after, 500)
+            found += page
+            if len(page) < 500:
+                return found
+
+    async def message(self, message_id: str) -> MessageStatus:
+        """What became of a message."""
+        runtime = self._runtime
+        for entry in runtime.gate.undecided():
+            if isinstance(entry.event, Accepted) and entry.event.id == message_id:
+                state = "accepted" if runtime.gate.failed is None else "unknown"
+                deferred = entry.event.asked != entry.event.given == "quiet"
+                return MessageStatus(
+                    message_id,
+                    entry.session,
+                    state,  # type: ignore[arg-type]
+                    deferred=deferred,
+                )
+        session_id = await self._place(message_id)
+        events = await runtime.storage.read(Reader.load, session_id)
+        return status_in(events, message_id, session_id)
+
+    async def _place(self, message_id: str) -> str:
+        place = await self._runtime.storage.read(Reader.place, message_id)
+        if place is None:
+            raise UnknownMessageError(f"no log holds a message {message_id!r}")
+        return place
+
+    async def outcome(self, message_id: str) -> Outcome[Any] | None:
+        """The outcome of an assignment, or `None` while it is open."""
+        runtime = self._runtime
+        await self._settle(message_id)
+        session_id = await self._place(message_id)
+        events = await runtime.storage.read(Reader.load, session_id)
+        own, subtree = await runtime.storage.read(Reader.usage, session_id)
+        return outcome_in(events, message_id, TreeUsage(own, subtree))
+
+    async def _settle(self, message_id: str) -> None:
+        """Let a message that was just accepted become durable before it is looked up."""
+        gate = self._runtime.gate
+        if any(
+            isinstance(entry.event, Accepted) and entry.event.id == message_id
+            for entry in gate.undecided()
+        ):
+            await gate.wait(gate.ticket)
+
+    async def wait(self, message_id: str) -> Outcome[Any]:
+        """The outcome of an assignment, once there is one."""
+        runtime = self._runtime
+        await self._settle(message_id)
+        session_id = await self._place(message_id)
+        self._forbid_own(session_id, message_id)
+        while True:
+            changed = False
+
+            def change() -> None:
+                nonlocal changed
+                changed = True
+
+            runtime.stage.watch(session_id, change)
+            outcome = await self.outcome(message_id)
+            if outcome is not None:
+                return outcome
+            if session_id not in runtime.forest.live:
+                await self._refuse_parked(session_id, message_id)
+            if runtime.gate.failed is not None:
+                raise PersistenceUnavailableError(
+                    "a commit failed: whether this assignment ended is known after the"
+                    " next open"
+                ) from runtime.gate.failed
+            if not changed:
+                await runtime.backend.wait(
+                    lambda done: runtime.stage.watch(session_id, done)
+                )
+
+    def _forbid_own(self, session_id: str, message_id: str) -> None:
+        live = self._runtime.forest.live.get(session_id)
+        inside = CURRENT.get()
+        if live is None or inside is not live:
+            return
+        own = [m.id for m in live.session.open or () if m.source in ASSIGNING]
+        if message_id in own or live.session.assignment == message_id:
+            forbid_waiting_for(live, f"assignment {message_id}", below=False)
+
+    async def _refuse_parked(self, session_id: str, message_id: str) -> None:
+        events = await self._runtime.storage.read(Reader.load, session_id)
+        if parked_in(events, message_id):
+            error = ParkedError(
+                f"an interrupt parked assignment {message_id} in session {session_id},"
+                " which settled: a followup of its parent, or a resume and a wakeup,"
+                " runs it"
+            )
+            error.session_id = session_id
+            raise error
+
+    async def line(self, session_id: str) -> Listing | None:
+        """One session, as a listing shows it."""
+        runtime = self._runtime
+        row = await runtime.storage.read(Reader.row, session_id)
+        if row is None:
+            return None
+        live = runtime.forest.live.get(session_id)
+        return listing_of(row, live, here=True, running=frozenset())
+
+    async def usage(self, session_id: str) -> TreeUsage:
+        """What a session spent, and what everything below it did too."""
+        runtime = self._runtime
+        own, subtree = await runtime.storage.read(Reader.usage, session_id)
+        return TreeUsage(own, subtree)
+
+    async def lookup(self, sender: str, key: str) -> str | None:
+        """The message that a sender's key names, or `None`: settled for good."""
+        runtime = self._runtime
+        if runtime.gate.failed is None:
+            await runtime.gate.wait(runtime.gate.ticket)
+        row = await runtime.storage.reopened(Reader.find, sender, key)
+        if row is not None:
+            return row.message
+        place = await runtime.storage.reopened(Reader.place, key)
+        return None if place is None else key
+
+    async def explain(self, session_id: str) -> Explanation:
+        """Why a session is in its state."""
+        runtime = self._runtime
+        live = runtime.forest.live.get(session_id)
+        if live is not None:
+            return explain_session(live)
+        row = await runtime.storage.read(Reader.row, session_id)
+        if row is None:
+            return Explanation(session_id, "unknown", "no session has this id")
+        try:
+            events = await runtime.storage.read(Reader.load, session_id)
+        except (CorruptLogError, UnsupportedLogError) as error:
+            return Explanation(session_id, "unreadable", str(error))
+        return explain_row(row, events, here=True)
+
+    async def events(
+        self, session_id: str | None, after: int
+    ) -> AsyncIterator[Entry | Gap]:
+        """What happens; of one session also what happened, without a gap."""
+        if session_id is not None:
+            async for entry in self.follow(session_id, after, None):
+                yield entry
+            return
+        if after:
+            raise UsageError("after counts the events of one session: name it")
+        stage = self._runtime.stage
+        subscription = stage.subscribe(None)
+        try:
+            while (item := await subscription.next()) is not None:
+                yield item
+        finally:
+            stage.unsubscribe(subscription)
+
+    async def follow(
+        self, session_id: str, after: int, until_gone: Activation | None
+    ) -> AsyncIterator[Entry]:
+        """A session's log from `after` on, each event once, then what comes."""
+        if type(after) is not int or after < 0:
+            raise UsageError("after must be a whole number from 0 on")
+        runtime = self._runtime
+        stage = runtime.stage
+        subscription = stage.subscribe(session_id)
+        end: int | None = None
+        try:
+            while True:
+                events = await runtime.storage.read(Reader.load, session_id, after)
+                for event in events:
+                    yield Entry(session_id, after, event)
+                    after += 1
+                while True:
+                    if until_gone is not None and until_gone.life.value == "gone":
+                        end = until_gone.session.seq
+                        if after >= end or runtime.gate.failed is not None:
+                            return
+                    item = await subscription.next()
+                    if item is None:
+                        return
+                    if isinstance(item, Gap):
+                        break
+                    if item.seq == after:
+                        yield item
+                        after += 1
+        finally:
+            stage.unsubscribe(subscription)

@@ -1,0 +1,188 @@
+"""Opening: from a store to a running supervisor, and back to rest.
+
+Lives here: the one task group, the order in which things start and stop, and which errors
+come out.  Leaving the block drains: every agent rests, what waits is kept.  Drivers are
+shielded from the scope around the block, so that a cancelled host leaves an orderly drain
+that is bounded (R-169, R-230).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+from ..actors.agent import AgentSpec
+from ..actors.budget import Limits
+from ..actors.model import Model
+from ..actors.policy import Policy
+from ..mailbox.backend import current_backend
+from ..mailbox.errors import PersistenceUnavailableError, UsageError
+from ..mailbox.ids import Ambient
+from ..mailbox.storage import Storage
+from ..mailbox.store import Store
+from ..mailbox.store_memory import MemoryStore
+from ..mailbox.store_sqlite import SqliteStore
+from .activation import Closing
+from .errors import TeardownError
+from .supervisor import Supervisor
+
+__all__ = ["open", "open_store"]
+
+_NOT_ENFORCED = ("concurrency", "agents", "start_deadline_s")
+
+
+def open_store(store: str | os.PathLike[str] | Store) -> Store:
+    """The store that a caller named.
+
+    Raises:
+        UsageError: it is neither a path, nor `":memory:"`, nor a store.
+    """
+    if isinstance(store, (str, os.PathLike)):
+        if os.fspath(store) == ":memory:":
+            return MemoryStore()
+        return SqliteStore(store)
+    if isinstance(store, Store):
+        return store
+    raise UsageError(f"store must be a path, ':memory:' or a Store, not {store!r}")
+
+
+@asynccontextmanager
+async def open(
+    store: str | os.PathLike[str] | Store,
+    *,
+    specs: Iterable[AgentSpec] = (),
+    model: Model | str | None = None,
+    policy: Policy | None = None,
+    limits: Limits | None = None,
+    ambient: Ambient | None = None,
+) -> AsyncIterator[Supervisor]:
+    """Open a store and run agents on it, until the block is left.
+
+    Leaving the block drains: every agent below comes to rest within the policy's
+    `rest_deadline_s`, and waiting messages stay in the store.  The body's own exception
+    comes out as it is; several failures come out as one `ExceptionGroup`.
+
+    Args:
+        store: the path of a SQLite file, `":memory:"`, or a store object.
+        specs: every spec that stored sessions may need; code is bound by its name.
+        model: the default model, or its name: `"local"`, `"local:FILE.gguf"`,
+            `"openai:NAME"`.
+        policy: the deployment's decisions.
+        limits: what the whole run may spend.
+        ambient: time, ids and chance; a simulator gives its own.
+
+    Raises:
+        StoreInUseError: another process writes to the store.
+        PersistenceUnavailableError: it cannot be opened durably; on leaving: a commit
+            failed, and the next open is the recovery.
+        TeardownError: on leaving: a branch did not come to rest by itself.
+    """
+    policy = Policy() if policy is None else policy
+    if not isinstance(policy, Policy):
+        raise UsageError("policy must be a Policy")
+    _check_limits(limits)
+    opened = open_store(store)
+    body: BaseException | None = None
+    failures: list[Exception] = []
+    try:
+        async with anyio.create_task_group() as group:
+            backend = current_backend(group)
+            storage = Storage(opened, backend)
+            supervisor = Supervisor._make(
+                storage,
+                backend,
+                Ambient() if ambient is None else ambient,
+                specs=specs,
+                model=model,
+                policy=policy,
+            )
+            await storage.start()
+            group.start_soon(_run_gate, supervisor)
+            try:
+                yield supervisor
+            except BaseException as error:
+                body = error
+            with anyio.CancelScope(shield=True):
+                failures += await _leave(supervisor, policy.rest_deadline_s)
+    except BaseExceptionGroup as caught:
+        if body is None:
+            raise _sole(caught) from None
+    if body is not None:
+        for failure in failures:
+            body.add_note(f"and leaving failed: {failure!r}")
+        try:
+            raise body
+        finally:
+            del body
+    if len(failures) == 1:
+        raise failures[0]
+    if failures:
+        raise ExceptionGroup("leaving the open block failed", failures)
+
+
+def _check_limits(limits: Limits | None) -> None:
+    if limits is None:
+        return
+    if not isinstance(limits, Limits):
+        raise UsageError("limits must be Limits")
+    for axis in _NOT_ENFORCED:
+        if getattr(limits, axis) is not None:
+            raise UsageError(
+                f"limit {axis} of a whole run is not enforced by this release:"
+                " leave it unbounded"
+            )
+
+
+async def _run_gate(supervisor: Supervisor) -> None:
+    with anyio.CancelScope(shield=True):
+        await supervisor._runtime.gate.run()
+
+
+async def _leave(supervisor: Supervisor, deadline_s: float) -> list[Exception]:
+    """Bring everything to rest and let go of it; gives what failed."""
+    runtime = supervisor._runtime
+    failures: list[Exception] = []
+    try:
+        await supervisor._drain(Closing("drain"), deadline_s)
+    except TeardownError as error:
+        failures.append(error)
+    await _until_drivers_ended(supervisor)
+    runtime.gate.stop()
+    await runtime.quiet()
+    if runtime.gate.failed is not None:
+        failure = PersistenceUnavailableError(
+            f"a commit failed ({runtime.gate.failed}): what was not acknowledged is"
+            " unknown; open the store again to recover"
+        )
+        failure.__cause__ = runtime.gate.failed
+        failures.append(failure)
+    runtime.stage.close()
+    failures += runtime.failures
+    failures += await runtime.models.close()
+    with contextlib.suppress(Exception):
+        await runtime.storage.stop()
+    return failures
+
+
+async def _until_drivers_ended(supervisor: Supervisor) -> None:
+    """Wait for coroutines that refuse cancellation, and say so every 5 s (R-227)."""
+    backend = supervisor._runtime.backend
+    while backend.tasks():
+        with anyio.move_on_after(5.0):
+            await backend.finished()
+            return
+        supervisor._runtime.stage.say(
+            f"leaving waits for {backend.tasks()} tasks that refuse to be cancelled"
+        )
+
+
+def _sole(group: BaseExceptionGroup[Any]) -> BaseException:
+    """The only exception of a group, or the group."""
+    if len(group.exceptions) == 1:
+        return group.exceptions[0]
+    return group

@@ -1,0 +1,367 @@
+"""Readers: what can be asked about sessions, messages and outcomes.
+
+Lives here: listing, statuses, outcomes, usage and explanations, from the store's index or
+one log, never from all logs.  They need a reader of a store and nothing else, so that the
+command line uses the same ones beside a running process; what is resident adds its live
+state.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import attrs
+
+from ..actors.contract import contract_from_record
+from ..actors.outcome import Acceptance, Outcome, TreeUsage
+from ..mailbox.errors import CorruptLogError, UnsupportedLogError
+from ..mailbox.events import (
+    Accepted,
+    Concluded,
+    Created,
+    Discarded,
+    Event,
+    Kind,
+    StepEnded,
+    Submitted,
+    TurnEnded,
+    TurnOpened,
+)
+from ..mailbox.session import Session, fold
+from ..mailbox.store import SessionRow
+from .activation import Activation, state_of
+
+__all__ = [
+    "Explanation",
+    "Listing",
+    "MessageStatus",
+    "explain_row",
+    "explain_session",
+    "listing_of",
+    "outcome_in",
+    "parked_in",
+    "status_in",
+]
+
+
+@attrs.frozen
+class Listing:
+    """One line of a listing.
+
+    Attributes:
+        id: the session.
+        parent_id: its parent, or `None` for a root.
+        depth: how many parents it has.
+        name: the name of its spec.
+        kind: what kind of agent it is.
+        state: `running`, `waiting`, `parked`, `closing`, `gone`, or `cut` when the
+            process that ran it is no more and its end was not recorded.
+        pending: how many waking messages wait.
+        created_at: milliseconds since 1970.
+        last_at: milliseconds since 1970 of its last event.
+        turns: turns opened so far.
+        requests: model requests so far.
+        input_tokens: or `None`, when not recorded.
+        output_tokens: or `None`, when not recorded.
+        tool_calls: tool calls so far.
+        fault: why it cannot be read, or `None`.
+    """
+
+    id: str
+    parent_id: str | None
+    depth: int
+    name: str
+    kind: Kind
+    state: str
+    pending: int
+    created_at: int
+    last_at: int
+    turns: int
+    requests: int
+    input_tokens: int | None
+    output_tokens: int | None
+    tool_calls: int
+    fault: str | None = None
+
+
+@attrs.frozen
+class MessageStatus:
+    """What became of a message (R-068, R-069).
+
+    Attributes:
+        message_id: its id.
+        session_id: whose log accepted it.
+        state: `accepted`, `stored`, `claimed`, `discarded`, `unknown` or `lost`.
+        turn: the turn that claimed it, or whose request first held it.
+        cause: why it was discarded.
+        deferred: whether the wake budget made it quiet.
+    """
+
+    message_id: str
+    session_id: str
+    state: Literal["accepted", "stored", "claimed", "discarded", "unknown", "lost"]
+    turn: int | None = None
+    cause: str | None = None
+    deferred: bool = False
+
+
+@attrs.frozen
+class Explanation:
+    """Why a session is in its state: the state, and its cause in words (R-087)."""
+
+    id: str
+    state: str
+    why: str
+
+
+def listing_of(
+    row: SessionRow, live: Activation | None, *, here: bool, running: frozenset[str]
+) -> Listing:
+    """A line from an index row.
+
+    Args:
+        row: the row.
+        live: its activation, when it is resident in this process.
+        here: whether this process is the writer.
+        running: parents of which the page knows a live child.
+    """
+    summary = row.summary
+    if live is not None:
+        state: str = state_of(live)
+        pending = len(live.session.inbox.waiting)
+    else:
+        pending = summary.pending
+        state = _stored_state(row, here=here, has_children=row.session in running)
+    return Listing(
+        row.session,
+        row.parent,
+        row.depth,
+        row.name,
+        row.kind,
+        state,
+        pending,
+        row.created_at,
+        summary.last_at,
+        summary.turn,
+        summary.usage.requests,
+        summary.usage.input_tokens,
+        summary.usage.output_tokens,
+        summary.usage.tool_calls,
+    )
+
+
+def _stored_state(row: SessionRow, *, here: bool, has_children: bool) -> str:
+    summary = row.summary
+    if summary.activation is None:
+        return "gone"
+    if here:
+        return "cut"
+    if summary.turn_open:
+        return "running"
+    if has_children:
+        return "waiting"
+    return "parked"
+
+
+def status_in(events: Sequence[Event], message_id: str, session_id: str) -> MessageStatus:
+    """The status of a message from the durable log that accepted it."""
+    session = Session()
+    accepted: Accepted | None = None
+    place = 0
+    for event in events:
+        known = len(session.transcript)
+        session.apply(event)
+        kind = type(event)
+        if kind is Accepted and event.id == message_id:  # type: ignore[union-attr]
+            accepted = event  # type: ignore[assignment]
+        elif accepted is None:
+            continue
+        elif kind is TurnOpened and message_id in event.claimed:  # type: ignore[union-attr]
+            return _status(accepted, session_id, "claimed", turn=session.turn)
+        elif kind is Discarded and event.id == message_id:  # type: ignore[union-attr]
+            return _status(
+                accepted,
+                session_id,
+                "discarded",
+                cause=event.detail or event.cause,  # type: ignore[union-attr]
+            )
+        elif kind is StepEnded and place:
+            return _status(accepted, session_id, "claimed", turn=session.turn)
+        if accepted is not None and not place:
+            for entry in session.transcript[known:]:
+                if getattr(entry, "id", None) == message_id:
+                    place = len(session.transcript)
+    assert accepted is not None
+    return _status(accepted, session_id, "stored")
+
+
+def _status(
+    accepted: Accepted,
+    session_id: str,
+    state: Literal["stored", "claimed", "discarded"],
+    *,
+    turn: int | None = None,
+    cause: str | None = None,
+) -> MessageStatus:
+    deferred = accepted.asked == "wakeup" and accepted.given == "quiet"
+    return MessageStatus(accepted.id, session_id, state, turn, cause, deferred)
+
+
+def outcome_in(
+    events: Sequence[Event], message_id: str, usage: TreeUsage
+) -> Outcome[Any] | None:
+    """The outcome of an assignment from its agent's log, or `None` while it is open."""
+    header = events[0]
+    assert isinstance(header, Created)
+    if header.kind in ("oneshot", "headless"):
+        return _concluded(events, header, message_id, usage)
+    claimed: frozenset[str] = frozenset()
+    for event in events:
+        if isinstance(event, TurnOpened):
+            claimed = frozenset(event.claimed)
+        elif isinstance(event, TurnEnded) and message_id in claimed:
+            return Outcome(
+                status=event.status,
+                cause=event.cause,
+                detail=event.detail,
+                usage=usage,
+                message_id=message_id,
+                session_id=header.session,
+            )
+        elif isinstance(event, Discarded) and event.id == message_id:
+            return Outcome(
+                status="cancelled",
+                cause=event.cause,
+                detail=event.detail,
+                usage=usage,
+                message_id=message_id,
+                session_id=header.session,
+            )
+    return None
+
+
+def _concluded(
+    events: Sequence[Event], header: Created, message_id: str, usage: TreeUsage
+) -> Outcome[Any] | None:
+    submissions = [e for e in events if isinstance(e, Submitted)]
+    for event in events:
+        if isinstance(event, Concluded) and event.message == message_id:
+            return outcome_from(
+                event, header, submissions, TreeUsage(usage.own, usage.subtree)
+            )
+    return None
+
+
+def outcome_from(
+    concluded: Concluded,
+    header: Created,
+    submissions: Sequence[Submitted],
+    usage: TreeUsage,
+) -> Outcome[Any]:
+    """The outcome that a conclusion records, with its value as code gets it."""
+    value: Any = None
+    acceptance: Acceptance | None = None
+    if concluded.status == "completed" and header.contract is not None:
+        contract = contract_from_record(json.loads(header.contract))
+        if concluded.value is not None:
+            value = contract.value(concluded.value)
+        receipt: Mapping[str, Any] = json.loads(concluded.receipt or "{}")
+        acceptance = Acceptance(
+            receipt.get("source", "reply"),
+            receipt.get("attempts", 1),
+            receipt.get("duplicates", 0),
+        )
+    return Outcome(
+        status=concluded.status,
+        cause=concluded.cause,
+        value=value,
+        acceptance=acceptance,
+        usage=usage,
+        message_id=concluded.message,
+        session_id=header.session,
+        axis=concluded.axis,
+        detail=concluded.detail,
+    )
+
+
+def parked_in(events: Sequence[Event], message_id: str) -> bool:
+    """Whether an assignment waits in a session that settled with its queue parked."""
+    session = fold(events)
+    return (
+        session.activation is None
+        and session.inbox.parked
+        and any(m.id == message_id for _, m in session.inbox.waiting)
+    )
+
+
+def explain_session(activation: Activation) -> Explanation:
+    """Why a resident agent is in its state."""
+    session = activation.session
+    state = state_of(activation)
+    if state == "closing":
+        closing = activation.closing
+        cause = "it settles" if closing is None else closing.cause
+        detail = f": {closing.detail}" if closing and closing.detail else ""
+        why = f"it is closing by {cause}{detail}"
+    elif state == "running" and session.open is not None:
+        why = _explain_turn(session)
+    elif state == "running":
+        why = f"{len(session.inbox.waiting)} messages wait for its next turn"
+    elif state == "waiting":
+        names = ", ".join(list(activation.children or ())[:5])
+        count = len(activation.children or ())
+        why = f"it waits for {count} live children: {names}"
+    elif session.inbox.parked:
+        why = (
+            f"an interrupt parked it with {len(session.inbox.waiting)} messages;"
+            " the next wakeup runs them"
+        )
+    else:
+        why = "it is idle: nothing waits and it owns no live child"
+    return Explanation(activation.id, state, why)
+
+
+def _explain_turn(session: Session) -> str:
+    sources = ", ".join(f"{m.source} {m.id}" for m in session.open or ())
+    text = f"turn {session.turn} answers {sources}"
+    if session.calls is not None:
+        names = [
+            call.name
+            for call, result in zip(session.calls, session.results or (), strict=False)
+            if result is None
+        ]
+        return f"{text}; in step {session.step} it runs {', '.join(names)}"
+    if session.interrupted is not None:
+        return f"{text}; it was interrupted by {session.interrupted} and unwinds"
+    return f"{text}; it waits for its model (request {session.step + 1} of the turn)"
+
+
+def explain_row(row: SessionRow, events: Sequence[Event], *, here: bool) -> Explanation:
+    """Why a session that is not resident here is in its state."""
+    try:
+        session = fold(events)
+    except (CorruptLogError, UnsupportedLogError) as error:
+        return Explanation(row.session, "unreadable", str(error))
+    waiting = len(session.inbox.waiting)
+    if session.activation is None:
+        if session.inbox.parked:
+            why = f"it settled; an interrupt parked {waiting} messages in it"
+        elif waiting:
+            why = f"it came to rest with {waiting} messages that run when it is resumed"
+        elif session.concluded is not None:
+            concluded = session.concluded
+            cause = f" ({concluded.cause})" if concluded.cause else ""
+            why = f"its assignment ended {concluded.status}{cause}"
+        else:
+            why = "it settled: nothing waits in it"
+        return Explanation(row.session, "gone", why)
+    state = _stored_state(row, here=here, has_children=False)
+    if session.open is not None:
+        why = _explain_turn(session)
+    else:
+        why = f"it is resident; {waiting} messages wait"
+    if state == "cut":
+        why = f"the process that ran it is no more; then {why}"
+    return Explanation(row.session, state, why)

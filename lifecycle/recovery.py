@@ -1,0 +1,234 @@
+"""Recovery: how a stored session becomes resident again, and what a crash left is closed.
+
+Lives here: loading (the only part that waits), and the plain repair that runs in the span
+of publication.  A turn that a crash cut is closed with its cause and never repeated; calls
+that were not answered say that their outcome is unknown, unless the recipient's log knows
+better; what waits is kept (R-175 to R-179).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from ..actors.agent import AgentSpec
+from ..actors.bound import BoundSpec, bind, rebind
+from ..actors.contributions import Installation
+from ..actors.policy import Policy
+from ..actors.tool import call_key
+from ..mailbox.errors import (
+    CorruptLogError,
+    IllegalEventError,
+    NotResumableError,
+    UnsupportedLogError,
+)
+from ..mailbox.events import CallEnded, Concluded, Ended, Told, TurnEnded
+from ..mailbox.keys import RESERVED
+from ..mailbox.session import Session, fold
+from ..mailbox.storage import Storage
+from ..mailbox.store import KeyRow, Reader
+from .activation import Activation, Life
+from .forest import Forest
+from .notices import notice_text
+
+__all__ = [
+    "Loaded",
+    "load",
+    "rebound",
+    "recover_children",
+    "repair",
+    "shade_of",
+    "tell",
+]
+
+_UNKNOWN = "the process ended during this call: whether it took effect is not known"
+
+_MOST_BELOW = 1_000_000
+
+_NOBODY = bind(AgentSpec("nobody"), Policy(), None)
+
+
+@attrs.define
+class Loaded:
+    """A stored session, read back.
+
+    `answers` says for unanswered calls of an open turn what is stored under their keys;
+    `below` are its children with something to close or to tell.
+    """
+
+    id: str
+    session: Session
+    answers: dict[int, KeyRow] = attrs.field(factory=dict)
+    below: list[Loaded] = attrs.field(factory=list)
+
+
+async def load(storage: Storage, session_id: str) -> Loaded:
+    """Read a session back, with what a crash left below it.
+
+    Raises:
+        NotResumableError: there is no such session, or its log cannot be read.
+    """
+    top = await _load_one(storage, session_id)
+    queue = [top]
+    for _ in range(_MOST_BELOW):
+        if not queue:
+            break
+        one = queue.pop()
+        for row in await storage.read(Reader.unfinished, one.id):
+            child = await _load_one(storage, row.session)
+            one.below.append(child)
+            if child.session.header.kind == "oneshot":
+                queue.append(child)
+    return top
+
+
+async def _load_one(storage: Storage, session_id: str) -> Loaded:
+    try:
+        events = await storage.read(Reader.load, session_id)
+        if not events:
+            raise NotResumableError(f"there is no session {session_id}")
+        session = fold(events)
+    except (CorruptLogError, UnsupportedLogError, IllegalEventError) as error:
+        raise NotResumableError(
+            f"session {session_id} cannot be read, so it is not continued: {error}"
+        ) from error
+    loaded = Loaded(session_id, session)
+    for place, result in enumerate(session.results or ()):
+        if result is None:
+            key = RESERVED + call_key(session_id, session.turn, session.step, place)
+            row = await storage.read(Reader.find, session_id, key)
+            if row is not None:
+                loaded.answers[place] = row
+    return loaded
+
+
+def rebound(
+    loaded: Loaded,
+    specs: Mapping[str, AgentSpec],
+    bind_now: Callable[[AgentSpec], BoundSpec],
+) -> tuple[BoundSpec, tuple[str, ...]]:
+    """The spec under which a loaded session runs, and what differs from the stored one.
+
+    Raises:
+        NotResumableError: no spec of its name was given to `open` (R-233).
+    """
+    record = loaded.session.header.spec
+    spec = specs.get(record.name)
+    if spec is None:
+        raise NotResumableError(
+            f"session {loaded.id} needs the spec {record.name!r}:"
+            " give it to open(specs=...)"
+        )
+    return rebind(record, spec, bind_now(spec))
+
+
+def repair(forest: Forest, loaded: Loaded, activation: Activation) -> bool:
+    """Close what a kill left open, before the session is activated again.
+
+    Says whether there was a crash.  It writes no `ended` for the caller's own end: the
+    cut activation is ended here.
+    """
+    session = loaded.session
+    if session.activation is None:
+        return False
+    now = forest.ambient.now_ms()
+    for place, result in enumerate(list(session.results or ())):
+        if result is None:
+            text, code = _answer(loaded, place)
+            forest.log(activation, CallEnded(place, text, now, code))
+    if session.open is not None:
+        forest.log(
+            activation, TurnEnded("failed", "crashed", now, "the process ended")
+        )
+    if session.returning and session.assignment is not None:
+        forest.conclude(
+            activation,
+            Concluded(
+                session.assignment, "failed", "crashed", now, detail="the process ended"
+            ),
+        )
+    forest.log(activation, Ended("crashed", False, now))
+    return True
+
+
+def _answer(loaded: Loaded, place: int) -> tuple[str, str | None]:
+    calls = loaded.session.calls or ()
+    name = calls[place].name
+    row = loaded.answers.get(place)
+    if name in ("report", "send_message"):
+        if row is not None:
+            return f'{{"message_id": "{row.message}"}}', None
+        return "the process ended before this was accepted: not delivered", (
+            "TOOL_OUTCOME_UNKNOWN"
+        )
+    if row is not None:
+        return (
+            f"the process ended during this call: crashed; child {row.session},"
+            f" assignment {row.message}"
+        ), "TOOL_OUTCOME_UNKNOWN"
+    return _UNKNOWN, "TOOL_OUTCOME_UNKNOWN"
+
+
+def recover_children(forest: Forest, loaded: Loaded, parent: Activation) -> None:
+    """Close the children that a crash cut, and tell what was not told; none is resumed.
+
+    The parent is resident, or is itself being closed by this.  One span with its
+    publication, so that recovery that is killed is simply done again (R-179).
+    """
+    stack = [(loaded, parent)]
+    while stack:
+        above, owner = stack.pop()
+        for child in above.below:
+            if child.id in forest.live:
+                continue
+            shade = shade_of(child, owner)
+            crashed = repair(forest, child, shade)
+            stack.append((child, shade))
+            if child.session.untold:
+                tell(forest, child, owner, crashed=crashed)
+
+
+def tell(
+    forest: Forest, child: Loaded, owner: Activation, *, crashed: bool
+) -> None:
+    """Tell a parent what a stored child still has to tell; one batch with its `told`."""
+    outcomes = child.session.untold
+    forest.log(shade_of(child, owner), Told(forest.ambient.now_ms()))
+    header = child.session.header
+    policy = owner.bound.policy.notices
+    if header.kind == "oneshot" and not header.background:
+        return
+    if policy == "off" and header.kind != "oneshot":
+        return
+    live = owner.life is Life.LIVE
+    waking = live and (policy in ("auto", "wakeup") or header.kind == "oneshot")
+    if header.kind == "oneshot" and forest.view is not None:
+        source, text = "outcome", forest.view(shade_of(child, owner))
+    else:
+        source = "notice"
+        text = notice_text(
+            child.id,
+            header.spec.name,
+            outcomes,
+            reports=0,
+            pending=len(child.session.inbox.waiting),
+            crashed=crashed,
+        )
+    forest.accept(
+        owner,
+        source,
+        child.id,
+        (text,),
+        "wakeup",
+        given=None if waking else "quiet",
+        about=tuple([told.message for told in outcomes]),
+        forced=True,
+    )
+
+
+def shade_of(child: Loaded, owner: Activation | None) -> Activation:
+    """Stands for a session that is written to without being resumed."""
+    shade = Activation(child.id, child.session, owner, _NOBODY, Installation())
+    shade.life = Life.GONE
+    return shade

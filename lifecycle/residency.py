@@ -1,0 +1,237 @@
+"""Residency: making stored sessions resident, one at a time.
+
+Lives here: the latch and the claim around a load, and the span in which a loaded session
+becomes resident: set-ups, repair, publication, adoption of its live children, and what a
+crash left below it.  At most one activation of a session can come out of this (law 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+from ..actors.ledger import Ledger
+from ..mailbox.backend_trio import protected
+from ..mailbox.errors import (
+    NotResumableError,
+    RametError,
+    SendUnknownError,
+    SessionHeldError,
+    UnauthorizedError,
+    UsageError,
+)
+from ..mailbox.events import Discarded
+from .activation import Activation, Closing, Life
+from .handle import Agent
+from .recovery import Loaded, load, rebound, recover_children, repair, shade_of, tell
+from .returning import contract_of
+from .runtime import Runtime
+
+__all__ = ["Residency"]
+
+
+class Residency:
+    """Loads and revives, for one runtime."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._resuming: dict[str, list[Callable[[], None]]] = {}
+
+    async def busy(self, session_id: str) -> bool:
+        """Wait while somebody else loads a session; says whether somebody did."""
+        latch = self._resuming.get(session_id)
+        if latch is None:
+            return False
+        await self._runtime.backend.wait(latch.append)
+        return True
+
+    @asynccontextmanager
+    async def loading(self, session_id: str) -> AsyncIterator[Loaded]:
+        """Load a session under its latch and its claim; the span belongs inside.
+
+        It waits for the gate first, so that what the session wrote before it went is
+        loaded too (R-266).
+        """
+        runtime = self._runtime
+        waiting: list[Callable[[], None]] = []
+        self._resuming[session_id] = waiting
+        claimed: list[str] = []
+        try:
+            await runtime.gate.wait(runtime.gate.ticket)
+            await self._claim(session_id, claimed)
+            loaded = await load(runtime.storage, session_id)
+            stack = list(loaded.below)
+            while stack:
+                one = stack.pop()
+                stack.extend(one.below)
+                if one.id not in runtime.forest.live:
+                    await self._claim(one.id, claimed)
+            yield loaded
+        finally:
+            idle = [one for one in claimed if one not in runtime.forest.live]
+            try:
+                if idle:
+                    await self._unclaim(idle)
+            finally:
+                del self._resuming[session_id]
+                for callback in waiting:
+                    callback()
+
+    async def _claim(self, session_id: str, claimed: list[str]) -> None:
+        runtime = self._runtime
+        epoch = await runtime.storage.claim(session_id, runtime.gate.holder)
+        claimed.append(session_id)
+        runtime.gate.epochs[session_id] = epoch
+
+    async def _unclaim(self, sessions: list[str]) -> None:
+        """Give claims back once what was written under them is durable."""
+        runtime = self._runtime
+        with anyio.CancelScope(shield=True):
+            try:
+                await runtime.gate.wait(runtime.gate.ticket)
+            except SendUnknownError:
+                return
+            for session_id in sessions:
+                if session_id not in runtime.forest.live:
+                    runtime.gate.epochs.pop(session_id, None)
+                    await runtime.storage.release(session_id, runtime.gate.holder)
+
+    async def resume(self, session_id: str) -> Agent:
+        """Make a stored session resident, by the host."""
+        runtime = self._runtime
+        if type(session_id) is not str:
+            raise UsageError("a session is named by its id")
+        runtime.calls += 1
+        try:
+            await anyio.lowlevel.checkpoint_if_cancelled()
+            runtime.admission.open()
+            if session_id in self._resuming:
+                raise SessionHeldError(f"session {session_id} is being resumed")
+            self._not_resident(session_id)
+            async with self.loading(session_id) as loaded:
+                activation = self._resume(loaded)
+        finally:
+            runtime.calls -= 1
+        await runtime.stored(session_id, activation.ticket, None)
+        return runtime.agent(activation)
+
+    @protected
+    def _resume(self, loaded: Loaded) -> Activation:
+        runtime = self._runtime
+        runtime.admission.open()
+        self._not_resident(loaded.id)
+        header = loaded.session.header
+        if header.kind == "oneshot":
+            raise NotResumableError(f"session {loaded.id} is a one-shot child")
+        parent = runtime.forest.live.get(header.parent or "")
+        if parent is not None and parent.life is not Life.LIVE:
+            parent = None
+        return self._revive(loaded, parent)
+
+    def _not_resident(self, session_id: str) -> None:
+        if session_id in self._runtime.forest.live:
+            raise SessionHeldError(f"session {session_id} is resident already")
+
+    def revive_child(self, loaded: Loaded, parent: Activation) -> Activation:
+        """Make a loaded child resident, inside the span of a followup."""
+        header = loaded.session.header
+        if header.parent is None or header.kind != "continuable":
+            raise NotResumableError(
+                f"session {loaded.id} is {header.kind}: only a continuable child gets"
+                " followups"
+            )
+        if header.parent != parent.id:
+            raise UnauthorizedError(f"{loaded.id} is not a child of {parent.id}")
+        return self._revive(loaded, parent)
+
+    def _revive(self, loaded: Loaded, parent: Activation | None) -> Activation:
+        """Publication of a loaded session, with all that belongs to it; plain."""
+        runtime = self._runtime
+        forest = runtime.forest
+        session = loaded.session
+        activation, changed = self._set_up(loaded, parent)
+        crashed = repair(forest, loaded, activation)
+        if parent is not None and session.untold:
+            tell(forest, loaded, parent, crashed=crashed)
+        forest.publish(activation, changed=changed)
+        for orphan in list(forest.live.values()):
+            if orphan.parent is None and orphan.session.header.parent == loaded.id:
+                orphan.parent = activation
+                activation.children = activation.children or {}
+                activation.children[orphan.id] = orphan
+        recover_children(forest, loaded, activation)
+        if session.inbox.claimable:
+            runtime.gate.when_durable(
+                activation.ticket, partial(forest.wake, activation)
+            )
+        return activation
+
+    def _set_up(
+        self, loaded: Loaded, parent: Activation | None
+    ) -> tuple[Activation, tuple[str, ...]]:
+        """Run the present contributions; nothing is visible when this raises."""
+        runtime = self._runtime
+        header = loaded.session.header
+        bound, changed = rebound(loaded, runtime.specs, runtime.bind)
+        try:
+            installation = runtime.admission.install(
+                header.kind, loaded.id, header.parent, bound.name
+            )
+        except RametError:
+            raise
+        except Exception as error:
+            raise NotResumableError(
+                f"session {loaded.id} could not be set up again: {error}"
+            ) from error
+        try:
+            runtime.admission.open()
+            runtime.admission.commit(installation)
+        except BaseException as error:
+            for other in installation.release():
+                error.add_note(f"and a release failed: {other!r}")
+            raise
+        contract = contract_of(header)
+        ledger: Any = None
+        if contract is not None:
+            ledger = Ledger(contract, bound.policy.nudges)
+        activation = Activation(
+            loaded.id, loaded.session, parent, bound, installation, ledger
+        )
+        return activation, changed
+
+    async def cancel_absent(self, session_id: str, closing: Closing) -> None:
+        """Discard what a session that is not resident keeps, and tell it (R-229).
+
+        It takes the same latch as a resume, so that one comes wholly before the other.
+        """
+        runtime = self._runtime
+        while await self.busy(session_id):
+            pass
+        if session_id in runtime.forest.live:
+            return
+        async with self.loading(session_id) as loaded:
+            self._cancel_loaded(loaded, closing)
+        await runtime.gate.wait(runtime.gate.ticket)
+
+    @protected
+    def _cancel_loaded(self, loaded: Loaded, closing: Closing) -> None:
+        runtime = self._runtime
+        forest = runtime.forest
+        runtime.admission.open()
+        session = loaded.session
+        parent = forest.live.get(session.header.parent or "")
+        shade = shade_of(loaded, parent)
+        crashed = repair(forest, loaded, shade)
+        now = forest.ambient.now_ms()
+        for _, message in list(session.inbox.waiting):
+            forest.log(
+                shade, Discarded(message.id, closing.cause, now, closing.detail)
+            )
+        recover_children(forest, loaded, shade)
+        if parent is not None and session.untold:
+            tell(forest, loaded, parent, crashed=crashed)

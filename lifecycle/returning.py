@@ -1,0 +1,208 @@
+"""Returning agents: what the contract and the ledger mean for a life.
+
+Lives here: how the decisions of a ledger become the end of a turn and the one outcome of
+an assignment, and what a returning agent is told about how to return.  Pure: it looks at
+an activation and gives data; the driver does the rest.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+import attrs
+
+from ..actors.contract import contract_from_record
+from ..actors.ledger import Accept, Continue, Decision, Fail, Ledger, Nudge
+from ..actors.outcome import Outcome, TreeUsage
+from ..actors.receipt import receipt_of
+from ..actors.render import render, view
+from ..actors.tool import Tool, ToolCall
+from ..actors.turn import COMPLETED, Finish
+from ..actors.verdict import Contract
+from ..mailbox.canonical import read_canonical
+from ..mailbox.events import Concluded, Created
+from .activation import Activation
+from .readers import outcome_from
+
+__all__ = [
+    "child_outcome",
+    "child_view",
+    "concluded_by",
+    "contract_of",
+    "finished_by",
+    "instructions_of",
+    "reply_tool",
+    "shown",
+    "stopped_by",
+]
+
+_STOPS = {
+    "call_s": "call-timeout",
+    "tool_calls": "tool-call-budget",
+    "requests": "request-budget",
+}
+
+_HOW = """You were asked for one result, and you end by returning it with the tool reply.
+Text that you write without it reaches nobody."""
+
+
+def contract_of(header: Created) -> Contract[Any] | None:
+    """The contract of a stored session, or `None` for an agent that converses."""
+    if header.contract is None:
+        return None
+    return contract_from_record(json.loads(header.contract))
+
+
+def reply_tool(ledger: Ledger | None) -> Tool | None:
+    """The tool by which an agent returns, or `None` (A-001, A-005)."""
+    if ledger is None or not ledger.contract.has_tool:
+        return None
+    return _reply_tool(ledger.contract)
+
+
+@lru_cache(maxsize=256)
+def _reply_tool(contract: Contract[Any]) -> Tool:
+    async def run(arguments: dict[str, Any], call: ToolCall) -> None:
+        raise AssertionError("a return is judged by the ledger and never runs")
+
+    return Tool(
+        "reply",
+        "Return your result. It ends your assignment.",
+        contract.parameters(),
+        run,
+    )
+
+
+@lru_cache(maxsize=256)
+def _return_text(contract: Contract[Any]) -> str:
+    lines = "\n".join(contract.shown())
+    return f"{_HOW}\nCall it with exactly this argument object:\n{lines}"
+
+
+def instructions_of(activation: Activation) -> str:
+    """The system text of every request of an activation (A-009)."""
+    ledger = activation.ledger
+    texts = activation.installation.texts
+    own = activation.bound.instructions
+    returns = ledger is not None and ledger.contract.has_tool
+    if not texts and not returns:
+        return own
+    parts = [own] if own else []
+    parts.extend(texts)
+    if ledger is not None and returns:
+        parts.append(_return_text(ledger.contract))
+    return "\n\n".join(parts)
+
+
+def finished_by(activation: Activation, decision: Decision, now: int) -> Finish | None:
+    """How a turn ends by a decision of the ledger; `None`: it goes on."""
+    if isinstance(decision, Continue):
+        return None
+    if isinstance(decision, Nudge):
+        return Finish("completed", nudge=decision.text)
+    if isinstance(decision, Fail):
+        finish = Finish("failed", decision.cause, decision.detail)
+        return concluded_by(activation, finish, now)
+    if isinstance(decision, Accept):
+        return Finish("completed", conclusion=_accepted(activation, decision, now))
+    return COMPLETED
+
+
+def _accepted(activation: Activation, decision: Accept, now: int) -> Concluded:
+    session = activation.session
+    ledger = activation.ledger
+    assert ledger is not None and session.assignment is not None
+    receipt = receipt_of(
+        ledger.contract,
+        decision,
+        session.submissions,
+        session=activation.id,
+        message=session.assignment,
+        limits=session.header.spec.limits,
+        usage=activation.usage,
+    )
+    return Concluded(
+        session.assignment,
+        "completed",
+        "empty" if decision.empty else None,
+        now,
+        decision.value,
+        receipt=receipt,
+    )
+
+
+def concluded_by(activation: Activation, finish: Finish, now: int) -> Finish:
+    """The end of a turn with which a returning agent's assignment ends too."""
+    session = activation.session
+    if activation.ledger is None or session.assignment is None:
+        return finish
+    conclusion = Concluded(
+        session.assignment, finish.status, finish.cause, now, detail=finish.detail
+    )
+    return attrs.evolve(finish, conclusion=conclusion)
+
+
+def stopped_by(activation: Activation, axis: str, now: int) -> Finish:
+    """A limit stopped the turn, and names its axis (A-044)."""
+    finish = Finish("stopped", _STOPS[axis], f"the limit {axis} is spent")
+    finish = concluded_by(activation, finish, now)
+    if finish.conclusion is None:
+        return finish
+    return attrs.evolve(finish, conclusion=attrs.evolve(finish.conclusion, axis=axis))
+
+
+def child_outcome(activation: Activation) -> Outcome[Any]:
+    """The outcome of a returning agent that is gone, with its value as code gets it."""
+    session = activation.session
+    concluded = session.concluded
+    usage = TreeUsage(session.usage, activation.usage)
+    if concluded is None:
+        return Outcome(
+            status="cancelled",
+            cause="cancelled",
+            usage=usage,
+            message_id=session.assignment or "",
+            session_id=activation.id,
+        )
+    outcome = outcome_from(concluded, session.header, session.submissions, usage)
+    ledger = activation.ledger
+    if ledger is None or concluded.status != "completed" or concluded.value is None:
+        return outcome
+    if concluded.cause == "empty":
+        return attrs.evolve(outcome, value=None)
+    return attrs.evolve(outcome, value=ledger.contract.value(concluded.value))
+
+
+def child_view(activation: Activation, cap: int | None) -> str:
+    """What a parent's model reads of a returning child that is gone (A-190)."""
+    concluded = activation.session.concluded
+    outcome = outcome_without_value(activation)
+    if concluded is None or outcome.acceptance is None or concluded.value is None:
+        return str(outcome)
+    if concluded.cause == "empty":
+        return _empty_line(concluded.message)
+    return view(render(read_canonical(concluded.value)), cap, concluded.message)
+
+
+def outcome_without_value(activation: Activation) -> Outcome[Any]:
+    """The outcome of a returning agent, for those who do not need its value."""
+    session = activation.session
+    usage = TreeUsage(session.usage, activation.usage)
+    if session.concluded is None:
+        return child_outcome(activation)
+    return outcome_from(session.concluded, session.header, session.submissions, usage)
+
+
+def shown(outcome: Outcome[Any], cap: int | None) -> str:
+    """The view of an outcome of a reply contract, or one line (A-053, A-181)."""
+    if outcome.acceptance is None:
+        return str(outcome)
+    if outcome.cause == "empty":
+        return _empty_line(outcome.message_id)
+    return view(render(outcome.value), cap, outcome.message_id)
+
+
+def _empty_line(message_id: str) -> str:
+    return f"completed without a value; assignment {message_id}"

@@ -1,0 +1,170 @@
+"""The runtime: where ports meet adapters, and what all operations share.
+
+Lives here: the wiring of one open store: gate, forest, admission, driver, observers, and
+the specs bound by name.  It has no operation of its own; `sending.py`, `residency.py` and
+`inquiry.py` have them, and `supervisor.py` is their public face.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import anyio.lowlevel
+
+from ..actors.agent import AgentSpec
+from ..actors.bound import BoundSpec, bind
+from ..actors.contributions import Contributions
+from ..actors.host import Host
+from ..actors.model import Model
+from ..actors.policy import Policy
+from ..mailbox.backend import Backend
+from ..mailbox.errors import SendUnknownError, UsageError
+from ..mailbox.ids import Ambient
+from ..mailbox.keys import check_key
+from ..mailbox.storage import Storage
+from ..mailbox.store import KeyRow, Reader
+from ..mailbox.writer import Gate
+from .activation import Activation
+from .admission import Admission
+from .driver import Driver
+from .forest import Forest
+from .handle import Agent, Owner, handle_of
+from .models import Models
+from .observe import Stage
+from .returning import child_view
+from .teardown import Teardown
+
+__all__ = ["Runtime"]
+
+
+class Runtime:
+    """Everything that one open store runs with."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        backend: Backend,
+        ambient: Ambient,
+        *,
+        specs: Iterable[AgentSpec],
+        model: Model | str | None,
+        policy: Policy,
+        host: Host,
+        owner: Owner,
+    ) -> None:
+        self.policy = policy
+        self.storage = storage
+        self.backend = backend
+        self.ambient = ambient
+        self.owner = owner
+        self.gate = Gate(storage, backend, ambient.new("h"))
+        self.forest = Forest(self.gate, ambient, self._drive)
+        self.stage = Stage(backend)
+        self.models = Models(model)
+        self.contributions = Contributions()
+        self.admission = Admission(self.forest, self.contributions, host)
+        self.teardown = Teardown(self.forest, backend)
+        self.driver = Driver(self.forest, self.stage, backend, self.agent)
+        self.bound: dict[AgentSpec, BoundSpec] = {}
+        self.specs: dict[str, AgentSpec] = {}
+        self.failures: list[Exception] = []
+        self.calls = 0
+        for spec in specs:
+            self._name_spec(spec)
+        self.gate.on_commit = self.stage.committed
+        self.gate.on_failure = self.forest.store_failed
+        self.gate.on_error = self._note_error
+        self.forest.on_closing = self._tell_closing
+        self.forest.view = self._view
+
+    def agent(self, activation: Activation) -> Agent:
+        """The handle of an activation."""
+        return handle_of(activation, self.owner)
+
+    # -- specs -------------------------------------------------------------------------
+
+    def _name_spec(self, spec: AgentSpec) -> None:
+        if not isinstance(spec, AgentSpec):
+            raise UsageError(f"specs must hold AgentSpec objects, not {spec!r}")
+        other = self.specs.get(spec.name)
+        if other is not None and other is not spec:
+            raise UsageError(f"two specs have the name {spec.name!r}")
+        self.specs[spec.name] = spec
+
+    def bind(self, spec: AgentSpec) -> BoundSpec:
+        """The bound form of a spec, made once.
+
+        Raises:
+            UsageError: it is no spec, or its model cannot be had.
+        """
+        if not isinstance(spec, AgentSpec):
+            raise UsageError(f"an AgentSpec is needed, not {type(spec).__name__}")
+        bound = self.bound.get(spec)
+        if bound is None:
+            bound = bind(spec, self.policy, self.models.of(spec.model))
+            self.bound[spec] = bound
+            self.specs.setdefault(spec.name, spec)
+        return bound
+
+    # -- keys and acknowledgement ------------------------------------------------------
+
+    @asynccontextmanager
+    async def asked(
+        self, sender: str, key: str | None, *, own: bool = False
+    ) -> AsyncIterator[KeyRow | None]:
+        """Ask the store for a caller's key; the accepting span belongs inside the block.
+
+        Args:
+            sender: whose key it is.
+            key: the key, or `None`.
+            own: whether it is one of the runtime's own.
+        """
+        if not own:
+            check_key(key)
+        self.calls += 1
+        try:
+            if key is None:
+                await anyio.lowlevel.checkpoint_if_cancelled()
+                yield None
+                return
+            self.admission.open()
+            self.forest.keys.begin_asking()
+            try:
+                yield await self.storage.read(Reader.find, sender, key)
+            finally:
+                self.forest.keys.end_asking()
+        finally:
+            self.calls -= 1
+
+    async def stored(self, name: str, ticket: int, key: str | None) -> None:
+        """Wait until what `name` names is durable."""
+        try:
+            await self.gate.wait(ticket)
+        except SendUnknownError as error:
+            error.key = key or name
+            raise
+
+    def _view(self, activation: Activation) -> str:
+        parent = activation.parent
+        cap = None if parent is None else parent.bound.policy.inline_cap
+        return child_view(activation, cap)
+
+    async def quiet(self) -> None:
+        """Wait until everything written is durable; a failed commit ends the wait."""
+        with contextlib.suppress(SendUnknownError):
+            await self.gate.wait(self.gate.ticket)
+
+    # -- what others call --------------------------------------------------------------
+
+    def _drive(self, activation: Activation) -> None:
+        self.backend.spawn(self.driver.run, activation)
+
+    def _note_error(self, error: BaseException) -> None:
+        if isinstance(error, Exception):
+            self.failures.append(error)
+
+    def _tell_closing(self, activation: Activation) -> None:
+        closing = activation.closing
+        self.stage.closing(activation.id, "" if closing is None else closing.cause)

@@ -1,0 +1,322 @@
+"""Sending: every operation that starts an agent or gives one a message.
+
+Lives here: what is awaited around the accepting spans: the key before, durability after,
+the routing of a followup to a child that is closing or not resident, and the wait of a
+call.  What is accepted, and in which order it is checked, is `admission.py`'s.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import attrs
+
+from ..actors.agent import AgentSpec
+from ..actors.budget import Limits
+from ..actors.contract import Contract, Reply
+from ..actors.errors import DeclarationError
+from ..actors.outcome import Outcome
+from ..mailbox.canonical import canonical_json
+from ..mailbox.errors import SendUnknownError, UsageError
+from ..mailbox.keys import RESERVED, check_key
+from ..mailbox.message import Content, to_blocks
+from ..mailbox.store import KeyRow
+from .activation import Activation, Closing
+from .admission import Newborn, Send
+from .handle import Agent
+from .inquiry import Inquiry
+from .residency import Residency
+from .returning import child_outcome
+from .runtime import Runtime
+from .teardown import until_gone
+
+__all__ = ["Sending", "Started"]
+
+_CRASHED = "crashed"
+
+
+@attrs.frozen
+class Started:
+    """What a start gives: the child's session, and the message that it was given."""
+
+    child_id: str
+    message_id: str
+
+
+class Sending:
+    """Starts and sends, for one runtime."""
+
+    def __init__(
+        self, runtime: Runtime, residency: Residency, inquiry: Inquiry
+    ) -> None:
+        self._runtime = runtime
+        self._residency = residency
+        self._inquiry = inquiry
+
+    # -- starting ----------------------------------------------------------------------
+
+    async def start_root(
+        self, spec: AgentSpec, *, interactive: bool, contract: Contract[Any] | None
+    ) -> Agent:
+        """Start a root; a headless one has a contract."""
+        runtime = self._runtime
+        if type(interactive) is not bool:
+            raise UsageError("interactive must be True or False")
+        newborn = Newborn(
+            "interactive" if interactive else "headless",
+            runtime.bind(spec),
+            contract,
+            None if contract is None else canonical_json(contract.record()),
+        )
+        async with runtime.asked("host", None):
+            activation = runtime.admission.start_root(newborn)
+        await runtime.stored(activation.id, activation.ticket, None)
+        return runtime.agent(activation)
+
+    async def start_child(
+        self,
+        parent: Agent,
+        spec: AgentSpec,
+        prompt: Content,
+        *,
+        key: str | None,
+        own: bool = False,
+    ) -> Started:
+        """Start a continuable child; `own`: under a key of the runtime's own."""
+        if not own:
+            check_key(key)
+        newborn = Newborn("continuable", self._runtime.bind(spec))
+        return await self._start(parent, newborn, prompt, key, own=own)
+
+    async def start_call(
+        self,
+        parent: Agent,
+        spec: AgentSpec,
+        prompt: Content,
+        *,
+        contract: Contract[Any] | None,
+        limits: Limits | None,
+        key: str | None,
+        background: bool,
+        own: bool = False,
+    ) -> Started:
+        """Start a one-shot child; under a key whose outcome is a crash, once more.
+
+        A repeat of a crashed call is one fresh agent under a key of the runtime's own
+        (A-058).
+        """
+        newborn = self._oneshot(spec, contract, limits, background=background)
+        if not own:
+            check_key(key)
+        started = await self._start(parent, newborn, prompt, key, own=own)
+        attempt = 1
+        live = self._runtime.forest.live
+        while key is not None and not own and started.child_id not in live:
+            outcome = await self._inquiry.outcome(started.message_id)
+            if outcome is None or outcome.cause != _CRASHED:
+                break
+            attempt += 1
+            again = f"{RESERVED}again.{attempt}.{key}"
+            started = await self._start(parent, newborn, prompt, again)
+        return started
+
+    async def _start(
+        self,
+        parent: Agent,
+        newborn: Newborn,
+        prompt: Content,
+        key: str | None,
+        *,
+        own: bool = False,
+    ) -> Started:
+        runtime = self._runtime
+        blocks = to_blocks(prompt)
+        digest = ""
+        if key is not None:
+            extra = f"{newborn.kind} {newborn.bound.name} {newborn.record or ''}"
+            digest = runtime.forest.digest("prompt", blocks, extra)
+        send = Send("prompt", blocks, digest, "wakeup", key)
+        asked = None if own else key
+        async with runtime.asked(id_of(parent), asked, own=True) as stored:
+            child, message, ticket = runtime.admission.start_child(
+                parent, newborn, _with(send, stored)
+            )
+        await runtime.stored(message, ticket, key)
+        return Started(child, message)
+
+    def _oneshot(
+        self,
+        spec: AgentSpec,
+        contract: Contract[Any] | None,
+        limits: Limits | None,
+        *,
+        background: bool,
+    ) -> Newborn:
+        if contract is None:
+            contract = Reply()
+        if not isinstance(contract, Contract):
+            raise DeclarationError(f"contract must be a Contract, not {contract!r}")
+        if limits is not None and not isinstance(limits, Limits):
+            raise UsageError("limits must be Limits")
+        bound = self._runtime.bind(spec)
+        if limits is not None:
+            bound = bound.within(limits)
+        record = canonical_json(contract.record())
+        return Newborn("oneshot", bound, contract, record, background)
+
+    async def call(self, parent: Agent, started: Started) -> Outcome[Any]:
+        """Wait for the outcome of a call; a caller who is cancelled cancels it."""
+        runtime = self._runtime
+        activation = runtime.forest.live.get(started.child_id)
+        if activation is None:
+            outcome = await self._inquiry.outcome(started.message_id)
+            if outcome is None:
+                return await self._inquiry.wait(started.message_id)
+            return outcome
+        try:
+            await until_gone(runtime.backend, activation)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                closing = Closing("cancelled", "its caller was cancelled")
+                await runtime.teardown.bring_down([activation], closing, 5.0)
+            raise
+        return await self._told(activation)
+
+    async def _told(self, activation: Activation) -> Outcome[Any]:
+        """The outcome of a call that is over, once it is durable (A-125, A-130)."""
+        runtime = self._runtime
+        outcome = child_outcome(activation)
+        try:
+            await runtime.gate.wait(activation.ticket)
+        except SendUnknownError as error:
+            if outcome.status != "completed":
+                return outcome
+            return attrs.evolve(
+                outcome,
+                cause="storage-failed",
+                value=None,
+                acceptance=None,
+                available=False,
+                error=error,
+            )
+        return outcome
+
+    # -- messages ----------------------------------------------------------------------
+
+    async def tell(self, root: Agent, content: Content, *, key: str | None) -> str:
+        """Outside input to a root."""
+        runtime = self._runtime
+        send = self._send("tell", content, key, "wakeup")
+        async with runtime.asked("host", key) as stored:
+            message, ticket = runtime.admission.tell(root, _with(send, stored))
+        await runtime.stored(message, ticket, key)
+        return message
+
+    async def inject(
+        self, parent: Agent, child_id: str, content: Content, *, key: str | None
+    ) -> str:
+        """A quiet message to a resident child."""
+        runtime = self._runtime
+        send = self._send("inject", content, key, "quiet")
+        async with runtime.asked(id_of(parent), key) as stored:
+            message, ticket = runtime.admission.inject(
+                parent, child_id, _with(send, stored)
+            )
+        await runtime.stored(message, ticket, key)
+        return message
+
+    async def report(
+        self,
+        child: Agent,
+        content: Content,
+        *,
+        delivery: str | None,
+        key: str | None,
+        ack: str,
+        own: bool = False,
+    ) -> str:
+        """A report to the direct parent; `own`: under a key of the runtime's own."""
+        runtime = self._runtime
+        if delivery not in (None, "quiet", "wakeup"):
+            raise UsageError(f"delivery must be 'quiet' or 'wakeup', not {delivery!r}")
+        if ack not in ("accepted", "stored"):
+            raise UsageError(f"ack must be 'accepted' or 'stored', not {ack!r}")
+        if delivery is None:
+            delivery = "quiet"
+            if type(child) is Agent:
+                delivery = child._activation.bound.policy.report_delivery
+        send = self._send("report", content, key, delivery)
+        if key is None or own:
+            runtime.calls += 1
+            try:
+                await anyio.lowlevel.checkpoint_if_cancelled()
+                message, ticket = runtime.admission.report(child, send)
+            finally:
+                runtime.calls -= 1
+        else:
+            async with runtime.asked(id_of(child), key) as stored:
+                message, ticket = runtime.admission.report(child, _with(send, stored))
+        if ack == "stored":
+            await runtime.stored(message, ticket, key)
+        return message
+
+    async def followup(
+        self,
+        parent: Agent,
+        child_id: str,
+        content: Content,
+        *,
+        key: str | None,
+        own: bool = False,
+    ) -> str:
+        """A waking message to a child, wherever it is."""
+        runtime = self._runtime
+        if type(child_id) is not str:
+            raise UsageError("a child is named by its session id")
+        if not own:
+            check_key(key)
+        send = self._send("followup", content, key, "wakeup")
+        asked = None if own else key
+        async with runtime.asked(id_of(parent), asked) as stored:
+            message, ticket = await self._route(parent, child_id, _with(send, stored))
+        await runtime.stored(message, ticket, key)
+        return message
+
+    async def _route(self, parent: Agent, child_id: str, send: Send) -> tuple[str, int]:
+        """Every pass ends in an accepting span or follows a real end."""
+        runtime = self._runtime
+        while True:
+            found = runtime.admission.followup(parent, child_id, send, None)
+            if isinstance(found, tuple):
+                return found
+            if isinstance(found, Activation):
+                await until_gone(runtime.backend, found)
+            elif not await self._residency.busy(child_id):
+                async with self._residency.loading(child_id) as loaded:
+                    revive = partial(self._residency.revive_child, loaded)
+                    found = runtime.admission.followup(parent, child_id, send, revive)
+                if isinstance(found, tuple):
+                    return found
+
+    def _send(
+        self, operation: str, content: Content, key: str | None, asked: str
+    ) -> Send:
+        blocks = to_blocks(content)
+        digest = "" if key is None else self._runtime.forest.digest(operation, blocks)
+        return Send(operation, blocks, digest, asked, key)
+
+
+def _with(send: Send, stored: KeyRow | None) -> Send:
+    if stored is None:
+        return send
+    return Send(
+        send.operation, send.content, send.digest, send.asked, send.key, stored
+    )
+
+
+def id_of(agent: object) -> str:
+    """The id under which an agent's keys are asked for; anything else has none."""
+    return agent.id if type(agent) is Agent else ""

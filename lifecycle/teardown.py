@@ -1,0 +1,124 @@
+"""Teardown: bringing activations to rest in bounded time.
+
+Lives here: the wait for the end of what was closed, and the grace after which a driver
+that does not come back is given up.  The grace belongs to a task of the supervisor, not to
+the caller, so that a caller who is cancelled leaves a teardown that still completes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from ..mailbox.backend import Backend
+from .activation import Activation, Closing, Life
+from .errors import TeardownError
+from .forest import Forest
+
+__all__ = ["Teardown"]
+
+
+class Teardown:
+    """Closes activations and waits until they are gone."""
+
+    def __init__(self, forest: Forest, backend: Backend) -> None:
+        self._forest = forest
+        self._backend = backend
+
+    async def bring_down(
+        self, tops: Sequence[Activation], closing: Closing, grace_s: float
+    ) -> None:
+        """Close `tops` and everything below them, and wait until they are gone.
+
+        Raises:
+            TeardownError: releases failed, or drivers were given up after the grace.
+        """
+        forest = self._forest
+        known = len(forest.errors)
+        forest.close(tops, closing)
+        waiting = [top for top in tops if top.life is not Life.GONE]
+        if waiting:
+            watch = _Watch(forest, waiting, grace_s)
+            self._backend.spawn(watch.run)
+            for top in waiting:
+                await until_gone(self._backend, top)
+            forest.errors += watch.errors
+        errors = forest.errors[known:]
+        del forest.errors[known:]
+        if errors:
+            raise TeardownError(
+                "everything was attempted and is at rest, but some of it failed", errors
+            )
+
+
+class _Watch:
+    """A task of the supervisor that gives up on drivers when the grace has passed."""
+
+    def __init__(
+        self, forest: Forest, tops: Sequence[Activation], grace_s: float
+    ) -> None:
+        self._forest = forest
+        self._tops = tops
+        self._grace_s = grace_s
+        self.errors: list[Exception] = []
+
+    async def run(self) -> None:
+        done = anyio.Event()
+        left = len(self._tops)
+
+        def one_gone() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                done.set()
+
+        for top in self._tops:
+            when_gone(top, one_gone)
+        with anyio.move_on_after(self._grace_s, shield=True) as grace:
+            await done.wait()
+        if grace.cancelled_caught:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        lost: dict[Activation, None] = {}
+        for top in self._tops:
+            if top.life is not Life.GONE:
+                for one in top.subtree():
+                    lost[one] = None
+        for one in reversed(list(lost)):
+            if one.life is not Life.GONE:
+                if one.driving:
+                    self.errors.append(
+                        TimeoutError(
+                            f"{_doing(one)} of agent {one.id} ({one.name}) did not end"
+                            f" within {self._grace_s:g} s of being cancelled"
+                        )
+                    )
+                self._forest.force(one)
+
+
+def _doing(activation: Activation) -> str:
+    session = activation.session
+    if session.calls is not None:
+        places = sorted(activation.batch or ())
+        names = [session.calls[place].name for place in places]
+        if names:
+            return f"tool {', '.join(map(repr, names))}"
+    return "the turn"
+
+
+def when_gone(activation: Activation, callback: Callable[[], None]) -> None:
+    """Call back when an activation is gone, at once if it is."""
+    if activation.life is Life.GONE:
+        callback()
+        return
+    if activation.on_gone is None:
+        activation.on_gone = []
+    activation.on_gone.append(callback)
+
+
+async def until_gone(backend: Backend, activation: Activation) -> None:
+    """Wait until an activation is gone."""
+    if activation.life is not Life.GONE:
+        await backend.wait(lambda done: when_gone(activation, done))

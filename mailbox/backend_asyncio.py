@@ -1,0 +1,57 @@
+"""The backend port on asyncio: native tasks and futures.
+
+This file and its sibling are the only ones that import a backend.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+__all__ = ["AsyncioBackend"]
+
+
+class AsyncioBackend:
+    """Starts native tasks and waits on bare futures."""
+
+    name = "asyncio"
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, function: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+        """Start a native task; the set keeps it alive until it is done."""
+        coroutine: Any = function(*arguments)
+        task = self._loop.create_task(coroutine, context=self._context.copy())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def wait(self, register: Callable[[Callable[[], None]], None]) -> None:
+        """Wait on one future."""
+        future: asyncio.Future[None] = self._loop.create_future()
+
+        def fire() -> None:
+            if not future.done():
+                future.set_result(None)
+
+        register(fire)
+        await future
+
+    def post(self, callback: Callable[[], None]) -> None:
+        """Run a callback in the loop; a loop that is closed has nobody left to tell."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(callback)
+
+    async def finished(self) -> None:
+        """Wait for the native tasks, which no task group holds."""
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    def tasks(self) -> int:
+        """How many spawned tasks have not returned."""
+        return len(self._tasks)

@@ -1,0 +1,94 @@
+"""The backend port on trio: the nursery of a task group, and bare rescheduling.
+
+This file and its sibling are the only ones that import a backend.  `protected` is here,
+since trio alone may raise `KeyboardInterrupt` inside synchronous code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import trio
+
+__all__ = ["TrioBackend", "in_trio", "protected"]
+
+protected = trio.lowlevel.enable_ki_protection
+"""Defers `KeyboardInterrupt` on trio to the next checkpoint of the main task, so that a
+span is never cut in the middle; the outermost function is enough.  It costs nothing on
+asyncio, which cancels the main task instead."""
+
+
+def in_trio() -> bool:
+    """Whether the running loop is trio's."""
+    return trio.lowlevel.in_trio_run()
+
+
+class TrioBackend:
+    """Starts tasks in the nursery of a task group and waits by rescheduling."""
+
+    name = "trio"
+
+    def __init__(self, group: anyio.abc.TaskGroup) -> None:
+        nursery: trio.Nursery = group._nursery  # type: ignore[attr-defined]
+        self._nursery = nursery
+        self._context = contextvars.copy_context()
+        self._token = trio.lowlevel.current_trio_token()
+        self._running = 0
+        self._last: Callable[[], None] | None = None
+
+    def spawn(self, function: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+        """Start a task in the nursery, in a context of its own."""
+        self._running += 1
+        self._context.copy().run(self._nursery.start_soon, self._run, function, arguments)
+
+    async def _run(
+        self, function: Callable[..., Awaitable[None]], arguments: tuple[Any, ...]
+    ) -> None:
+        try:
+            await function(*arguments)
+        finally:
+            self._running -= 1
+            if self._running == 0 and self._last is not None:
+                last, self._last = self._last, None
+                last()
+
+    async def wait(self, register: Callable[[Callable[[], None]], None]) -> None:
+        """Wait until the callback reschedules this task."""
+        task = trio.lowlevel.current_task()
+        waiting = True
+
+        def fire() -> None:
+            nonlocal waiting
+            if waiting:
+                waiting = False
+                trio.lowlevel.reschedule(task)
+
+        def abort(_: Any) -> trio.lowlevel.Abort:
+            nonlocal waiting
+            waiting = False
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        register(fire)
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+    def post(self, callback: Callable[[], None]) -> None:
+        """Run a callback in the loop; a run that is over has nobody left to tell."""
+        with contextlib.suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(callback)
+
+    async def finished(self) -> None:
+        """Wait until the last spawned task has returned."""
+        while self._running:
+
+            def register(callback: Callable[[], None]) -> None:
+                self._last = callback
+
+            await self.wait(register)
+
+    def tasks(self) -> int:
+        """How many spawned tasks have not returned."""
+        return self._running

@@ -1,0 +1,126 @@
+"""The lock beside a file: one writing process, and nobody else shut out.
+
+Lives here: a lock that the operating system gives back when its process dies, however
+it dies.  It is a file of its own, so that readers of the locked file never meet it.  It
+is never deleted, since another process could hold the deleted one.  It says which
+process has it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+from .errors import PersistenceUnavailableError, StoreInUseError
+
+__all__ = ["FileLock", "create_private"]
+
+_PRIVATE = stat.S_IRUSR | stat.S_IWUSR
+
+
+def create_private(path: Path, flags: int) -> int:
+    """Open a file, made readable by its owner alone whatever the umask is.
+
+    Raises:
+        OSError: what the operating system says.
+    """
+    descriptor = os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        if sys.platform != "win32":
+            os.fchmod(descriptor, _PRIVATE)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+class FileLock:
+    """A lock for writers, held until `release` or the end of the process.
+
+    Two objects exclude each other in one process too.  A forked child shares the lock
+    of its parent and must not use it.
+
+    Args:
+        path: the file that is locked, resolved; the lock is the file `<path>.lock`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._locked = path
+        self.path = path.with_name(path.name + ".lock")
+        self._descriptor: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock, or say at once who has it.
+
+        Raises:
+            StoreInUseError: another one has it.
+            PersistenceUnavailableError: the lock file cannot be opened or locked.
+        """
+        try:
+            descriptor = create_private(self.path, os.O_RDWR)
+        except OSError as error:
+            raise PersistenceUnavailableError(
+                f"the lock file {self.path} cannot be opened ({error.strerror}):"
+                " its directory must exist and belong to you"
+            ) from error
+        try:
+            if not _take(descriptor):
+                raise StoreInUseError(
+                    f"{self._locked} is being written by {_owner(descriptor)}:"
+                    " one process at a time can write a store; close the other one"
+                )
+            os.ftruncate(descriptor, 0)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            os.write(descriptor, str(os.getpid()).encode())
+        except OSError as error:
+            os.close(descriptor)
+            raise PersistenceUnavailableError(
+                f"{self.path} cannot be locked ({error.strerror}):"
+                " use a local file system that has locks"
+            ) from error
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Give the lock back; may be called twice."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            try:
+                os.ftruncate(descriptor, 0)
+            finally:
+                os.close(descriptor)
+
+
+def _owner(descriptor: int) -> str:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    text = os.read(descriptor, 20).decode("ascii", "replace")
+    if text == str(os.getpid()):
+        return "this process already"
+    return f"process {text}" if text.isdigit() else "another process"
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _take(descriptor: int) -> bool:
+        # A locked byte cannot be read by others: it lies far behind the process number.
+        os.lseek(descriptor, 1 << 30, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _take(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

@@ -1,0 +1,160 @@
+"""The inbox: the only queue of turns, and the order in which messages enter.
+
+Lives here: which accepted messages wait, which are staged, and what enters together.  It
+knows messages and senders, not turns: the session tells it when a position is safe.  A
+message is staged while an earlier occurrence of its own sender still waits, so that
+between two parties order is that of acceptance, whatever the delivery (law 3).
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TypeAlias
+
+from .errors import IllegalEventError
+from .events import Accepted
+
+__all__ = ["Inbox", "Placed"]
+
+Placed: TypeAlias = tuple[int, Accepted]
+"""A message with its place in the order of acceptance."""
+
+_place = operator.itemgetter(0)
+
+
+class Inbox:
+    """What one session has accepted and not let enter yet.
+
+    The occurrences accepted or promoted are always exactly the claimed, the discarded
+    and the waiting (R-198).
+    """
+
+    __slots__ = ("_accepts", "_blocking", "parked", "staged", "waiting")
+
+    def __init__(self) -> None:
+        self._accepts = 0
+        self._blocking: dict[str, list[int]] = {}
+        self.parked = False
+        self.waiting: list[Placed] = []
+        self.staged: list[Placed] = []
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not Inbox:
+            return NotImplemented
+        return all(getattr(self, n) == getattr(other, n) for n in Inbox.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def claimable(self) -> bool:
+        """Whether the next turn would claim something."""
+        return bool(self.waiting) and not self.parked
+
+    @property
+    def blocked(self) -> dict[str, list[int]]:
+        """The places of each sender's waiting occurrences, oldest first."""
+        return self._blocking
+
+    def next_claim(self, *, everything: bool) -> tuple[str, ...]:
+        """The ids that the next turn claims; nothing changes.
+
+        One message, or all that wait, or the notices that stand together at the head of
+        the queue (R-042, R-043, R-130).
+        """
+        if not self.waiting or self.parked:
+            return ()
+        if everything:
+            return tuple([message.id for _, message in self.waiting])
+        first = self.waiting[0][1]
+        if first.source != "notice" or len(self.waiting) == 1:
+            return (first.id,)
+        ids = []
+        for _, message in self.waiting:
+            if message.source != "notice":
+                break
+            ids.append(message.id)
+        return tuple(ids)
+
+    def accept(self, message: Accepted, *, safe: bool) -> bool:
+        """Take a message in; says whether it enters at once.
+
+        Args:
+            message: what was accepted.
+            safe: whether a message may enter now, that is whether no turn is open.
+        """
+        self._accepts = place = self._accepts + 1
+        sender = message.sender
+        if message.given == "wakeup":
+            self.waiting.append((place, message))
+            self._block(sender, place)
+            self.parked = False
+            return False
+        if safe and sender not in self._blocking:
+            return True
+        self.staged.append((place, message))
+        return False
+
+    def claim(self, ids: tuple[str, ...]) -> list[Placed]:
+        """Take the claimed occurrences out of the queue, which must begin with them."""
+        taken = self.waiting[: len(ids)]
+        if not ids or self.parked or tuple([m.id for _, m in taken]) != ids:
+            raise IllegalEventError(f"the queue does not begin with {ids}")
+        del self.waiting[: len(ids)]
+        for _, message in taken:
+            self._unblock(message.sender)
+        return taken
+
+    def discard(self, message_id: str) -> Accepted:
+        """Take one waiting occurrence out of the queue."""
+        for index, (place, message) in enumerate(self.waiting):
+            if message.id == message_id:
+                del self.waiting[index]
+                self._unblock(message.sender, place)
+                return message
+        raise IllegalEventError(f"{message_id} does not wait")
+
+    def promote(self, message_id: str) -> None:
+        """Make an undecided notice an occurrence, at its place (R-260)."""
+        for index, placed in enumerate(self.staged):
+            message = placed[1]
+            if message.id == message_id and message.given == "undecided":
+                del self.staged[index]
+                self.waiting.append(placed)
+                self._block(message.sender, placed[0])
+                self.parked = False
+                return
+        raise IllegalEventError(f"{message_id} is not an undecided notice")
+
+    def enter(self, claimed: list[Placed]) -> list[Accepted]:
+        """What enters at a safe position: the claimed and what they unblock, in order of
+        acceptance."""
+        if not self.staged:
+            return [message for _, message in claimed]
+        entering = list(claimed)
+        keep = []
+        for placed in self.staged:
+            earlier = self._blocking.get(placed[1].sender)
+            if earlier is not None and earlier[0] < placed[0]:
+                keep.append(placed)
+            else:
+                entering.append(placed)
+        self.staged = keep
+        if len(entering) > 1:
+            entering.sort(key=_place)
+        return [message for _, message in entering]
+
+    def _block(self, sender: str, place: int) -> None:
+        places = self._blocking.get(sender)
+        if places is None:
+            self._blocking[sender] = [place]
+        else:
+            places.append(place)
+
+    def _unblock(self, sender: str, place: int | None = None) -> None:
+        places = self._blocking[sender]
+        if place is None:
+            del places[0]
+        else:
+            places.remove(place)
+        if not places:
+            del self._blocking[sender]

@@ -1,0 +1,117 @@
+"""Keys in this process: what a sender's key names while the store may not know it yet.
+
+Lives here: the table of keys that were accepted and are not durable, and the rule of when
+one may leave it.  A send with a caller's key first asks the store, which is an await, and
+checks this table in its accepting span.  A key leaves when it is durable and no operation
+that asked before is still on its way to its span: else that one would find it in neither
+place (R-222, R-255).
+"""
+
+from __future__ import annotations
+
+from .errors import KeyConflictError, UsageError
+from .message import record
+from .store import KeyRow
+
+__all__ = ["RESERVED", "KeyTable", "Known", "check_key"]
+
+RESERVED = "ramet:"
+"""The prefix of the runtime's own keys, which no caller may use."""
+
+
+@record
+class Known:
+    """What a key named already.  `ticket` is 0 when the store knows it durably."""
+
+    row: KeyRow
+    ticket: int
+
+
+class KeyTable:
+    """The keys of this process that are not durable, or may still be asked for."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str], Known] = {}
+        self._asking = 0
+        self._durable: list[tuple[str, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def begin_asking(self) -> None:
+        """An operation is about to ask the store."""
+        self._asking += 1
+
+    def end_asking(self) -> None:
+        """That operation has left its span, or gave up."""
+        self._asking -= 1
+        if not self._asking:
+            for name in self._durable:
+                self._rows.pop(name, None)
+            self._durable.clear()
+
+    def add(self, sender: str, key: str, row: KeyRow, ticket: int) -> None:
+        """A key was accepted."""
+        self._rows[sender, key] = Known(row, ticket)
+
+    def is_durable(self, sender: str, key: str) -> None:
+        """A key's commit is done."""
+        if self._asking:
+            self._durable.append((sender, key))
+        else:
+            self._rows.pop((sender, key), None)
+
+    def known(
+        self,
+        sender: str,
+        key: str,
+        stored: KeyRow | None,
+        *,
+        operation: str,
+        digest: str,
+        recipient: str | None,
+    ) -> Known | None:
+        """What a key names, or `None` if it is new.
+
+        Args:
+            sender: whose key it is.
+            key: the key.
+            stored: what the store answered.
+            operation: the source of the message that would be sent.
+            digest: the digest of its content.
+            recipient: the session it would go to; `None` when it is not known yet.
+
+        Raises:
+            KeyConflictError: it names another operation, content or recipient (R-058).
+        """
+        known = self._rows.get((sender, key))
+        if known is None:
+            if stored is None:
+                return None
+            known = Known(stored, 0)
+        row = known.row
+        if row.operation != operation:
+            other = f"a {row.operation}, not a {operation}"
+        elif row.digest != digest:
+            other = "other content"
+        elif recipient is not None and row.session != recipient:
+            other = f"a message to {row.session}, not to {recipient}"
+        else:
+            return known
+        raise KeyConflictError(
+            f"key {key!r} of {sender} already names {other}: use a new key"
+        )
+
+
+def check_key(key: object) -> None:
+    """Check a caller's key.
+
+    Raises:
+        UsageError: it is no text, blank, or begins as the runtime's own keys do.
+    """
+    if key is None:
+        return
+    if type(key) is not str or not key or key.isspace():
+        raise UsageError("a key must be text that is not blank")
+    if key.startswith(RESERVED):
+        raise UsageError(f"keys that begin with {RESERVED!r} belong to the runtime")

@@ -1,0 +1,347 @@
+"""A session: the live state of one log, and the fold that gives it back.
+
+Lives here: what each event means.  `Session.apply` is the only thing that changes a
+session, while it runs and while it is read back, so that live state and the fold of the
+log are the same by construction (R-200).  An event that the state does not allow raises
+`IllegalEventError` and changes nothing (R-199).
+
+Entering has no event of its own: a message enters when it is accepted (no turn open and
+its sender unblocked), when a turn opens (the claimed, and what they unblock), when the
+results of a batch have landed, and when a turn ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .errors import IllegalEventError
+from .events import (
+    Accepted,
+    Activated,
+    CallEnded,
+    Concluded,
+    Created,
+    Discarded,
+    Ended,
+    Event,
+    Interrupted,
+    Journaled,
+    Promoted,
+    RequestFailed,
+    StepEnded,
+    Submitted,
+    Told,
+    TurnEnded,
+    TurnOpened,
+)
+from .inbox import Inbox
+from .message import (
+    ASSIGNING,
+    AssistantMessage,
+    Call,
+    CallResult,
+    ToolMessage,
+    Transcript,
+    Usage,
+    UserMessage,
+    frame,
+    record,
+)
+from .store import Summary
+
+__all__ = ["ANSWERS", "NOT_RUN", "Session", "Untold", "fold"]
+
+NOT_RUN = frozenset(
+    (
+        "UNKNOWN_TOOL",
+        "TOOL_WITHHELD",
+        "INVALID_ARGS",
+        "ABORTED_BEFORE_DISPATCH",
+    )
+)
+"""The codes of results whose tool never ran: they are no tool calls in usage."""
+
+ANSWERS = frozenset(("reply", "report"))
+"""Tools whose calls are answers and not spending (A-147): no tool calls in usage."""
+
+_NO_USAGE = Usage()
+
+
+@record
+class Untold:
+    """An outcome that the parent has not been told: of which assignment, and how."""
+
+    message: str
+    status: str
+    cause: str | None
+    detail: str | None = None
+
+
+class Session:
+    """The state of one log.
+
+    `header` is `None` until the first event.  `open` holds the messages that the open
+    turn claimed, or `None`; `calls` the calls whose results have not all landed.
+    `assignment` is the first message that opened one: a returning agent's only one.
+    """
+
+    __slots__ = (
+        "activation",
+        "assignment",
+        "calls",
+        "concluded",
+        "header",
+        "inbox",
+        "interrupted",
+        "last_at",
+        "open",
+        "results",
+        "seq",
+        "step",
+        "submissions",
+        "transcript",
+        "turn",
+        "unread",
+        "untold",
+        "usage",
+    )
+
+    header: Created
+
+    def __init__(self) -> None:
+        self.header = None  # type: ignore[assignment]
+        self.seq = 0
+        self.last_at = 0
+        self.inbox = Inbox()
+        self.activation: str | None = None
+        self.turn = 0
+        self.step = 0
+        self.open: tuple[Accepted, ...] | None = None
+        self.calls: tuple[Call, ...] | None = None
+        self.results: list[CallResult | None] | None = None
+        self.interrupted: str | None = None
+        self.transcript: Transcript = []
+        self.unread = False
+        self.untold: tuple[Untold, ...] = ()
+        self.assignment: str | None = None
+        self.concluded: Concluded | None = None
+        self.submissions: tuple[Submitted, ...] = ()
+        self.usage = _NO_USAGE
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not Session:
+            return NotImplemented
+        return all(getattr(self, n) == getattr(other, n) for n in Session.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def returning(self) -> bool:
+        """Whether the agent returns a value: a headless root or a one-shot child."""
+        return self.header.kind in ("oneshot", "headless")
+
+    def apply(self, event: Event) -> None:
+        """Change the state by one event.
+
+        Raises:
+            IllegalEventError: the state does not allow it; nothing has changed.
+        """
+        _APPLY[type(event)](self, event)
+        self.seq += 1
+        self.last_at = event.at
+
+    def summary(self) -> Summary:
+        """The index row of this state."""
+        inbox = self.inbox
+        return Summary(
+            self.activation,
+            self.turn,
+            self.open is not None,
+            inbox.parked,
+            len(inbox.waiting),
+            len(inbox.staged),
+            len(self.untold),
+            self.usage,
+            self.last_at,
+        )
+
+    # -- what each event means ---------------------------------------------------------
+
+    def _created(self, event: Created) -> None:
+        if self.seq:
+            raise IllegalEventError("a header stands only at the beginning")
+        self.header = event
+
+    def _activated(self, event: Activated) -> None:
+        if self.activation is not None or self.header is None:
+            raise IllegalEventError("a session has at most one activation")
+        self.activation = event.activation
+
+    def _accepted(self, event: Accepted) -> None:
+        if self.header is None:
+            raise IllegalEventError("a message needs a header before it")
+        if self.assignment is None and event.source in ASSIGNING:
+            self.assignment = event.id
+        if self.inbox.accept(event, safe=self.open is None):
+            self._enter(event)
+
+    def _turn_opened(self, event: TurnOpened) -> None:
+        if self.open is not None or event.turn != self.turn + 1:
+            raise IllegalEventError(f"turn {event.turn} cannot open")
+        taken = self.inbox.claim(event.claimed)
+        self.open = tuple([message for _, message in taken])
+        self.turn = event.turn
+        self.step = 0
+        for message in self.inbox.enter(taken):
+            self._enter(message)
+
+    def _step_ended(self, event: StepEnded) -> None:
+        if self.open is None or self.calls is not None:
+            raise IllegalEventError("a step needs an open turn without open calls")
+        self.step += 1
+        if event.text or event.calls:
+            self.transcript.append(AssistantMessage(event.text, event.calls, event.cut))
+        if event.calls:
+            self.calls = event.calls
+            self.results = [None] * len(event.calls)
+        self.unread = False
+        self._count_request(event.usage)
+
+    def _request_failed(self, event: RequestFailed) -> None:
+        if self.open is None or self.calls is not None:
+            raise IllegalEventError("a request needs an open turn without open calls")
+        self.step += 1
+        self._count_request(event.usage)
+
+    def _call_ended(self, event: CallEnded) -> None:
+        calls, results = self.calls, self.results
+        if calls is None or results is None:
+            raise IllegalEventError("no batch is open")
+        if not 0 <= event.place < len(calls) or results[event.place] is not None:
+            raise IllegalEventError(f"no call waits for a result at {event.place}")
+        results[event.place] = CallResult(event.content, event.error)
+        if event.error not in NOT_RUN and calls[event.place].name not in ANSWERS:
+            self.usage += Usage(tool_calls=1)
+        if None in results:
+            return
+        landed = tuple([r for r in results if r is not None])
+        self.calls = self.results = None
+        self.transcript.append(ToolMessage(calls, landed))
+        for message in self.inbox.enter([]):
+            self._enter(message)
+
+    def _submitted(self, event: Submitted) -> None:
+        if self.open is None or not self.returning:
+            raise IllegalEventError("only a returning agent in a turn submits")
+        self.submissions += (event,)
+
+    def _interrupted(self, event: Interrupted) -> None:
+        if self.open is None or self.interrupted is not None:
+            raise IllegalEventError("no turn is open, or it is interrupted already")
+        self.interrupted = event.by
+        self.inbox.parked = True
+
+    def _promoted(self, event: Promoted) -> None:
+        self.inbox.promote(event.id)
+
+    def _turn_ended(self, event: TurnEnded) -> None:
+        if self.open is None or self.calls is not None:
+            raise IllegalEventError("no turn is open, or its calls have no results")
+        if not self.returning:
+            for message in self.open:
+                if message.source in ASSIGNING:
+                    self._outcome(message.id, event.status, event.cause, event.detail)
+        self.open = None
+        self.interrupted = None
+        for message in self.inbox.enter([]):
+            self._enter(message)
+
+    def _discarded(self, event: Discarded) -> None:
+        message = self.inbox.discard(event.id)
+        if not self.returning and message.source in ASSIGNING:
+            self._outcome(message.id, "cancelled", event.cause, event.detail)
+        if self.open is None:
+            for staged in self.inbox.enter([]):
+                self._enter(staged)
+
+    def _concluded(self, event: Concluded) -> None:
+        if not self.returning or self.concluded is not None:
+            raise IllegalEventError("an assignment has exactly one outcome")
+        self.concluded = event
+        self._outcome(event.message, event.status, event.cause, event.detail)
+
+    def _ended(self, event: Ended) -> None:
+        if self.open is not None or self.activation is None:
+            raise IllegalEventError("a turn is open, or nothing is active")
+        self.activation = None
+        if event.told:
+            self.untold = ()
+
+    def _told(self, event: Told) -> None:
+        self.untold = ()
+
+    def _journaled(self, event: Journaled) -> None:
+        if self.header is None:
+            raise IllegalEventError("a journal needs a header before it")
+
+    # -- parts -------------------------------------------------------------------------
+
+    def _enter(self, message: Accepted) -> None:
+        source = message.source
+        blocks = frame(source, message.sender, message.content)
+        self.transcript.append(UserMessage(message.id, source, message.sender, blocks))
+        if source != "notice":
+            self.unread = True
+
+    def _outcome(
+        self, message: str, status: str, cause: str | None, detail: str | None
+    ) -> None:
+        self.untold += (Untold(message, status, cause, detail),)
+
+    def _count_request(self, usage: Usage | None) -> None:
+        total = self.usage
+        if usage is None:
+            usage = _NO_USAGE
+        self.usage = Usage(
+            total.requests + 1,
+            _sum(total.input_tokens, usage.input_tokens),
+            _sum(total.output_tokens, usage.output_tokens),
+            _sum(total.cache_read_tokens, usage.cache_read_tokens),
+            _sum(total.cache_creation_tokens, usage.cache_creation_tokens),
+            total.tool_calls,
+        )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    if one is None:
+        return other
+    return one if other is None else one + other
+
+
+_APPLY: dict[type[Any], Callable[[Session, Any], None]] = {
+    Created: Session._created,
+    Activated: Session._activated,
+    Accepted: Session._accepted,
+    TurnOpened: Session._turn_opened,
+    StepEnded: Session._step_ended,
+    RequestFailed: Session._request_failed,
+    CallEnded: Session._call_ended,
+    Submitted: Session._submitted,
+    Interrupted: Session._interrupted,
+    Promoted: Session._promoted,
+    TurnEnded: Session._turn_ended,
+    Discarded: Session._discarded,
+    Concluded: Session._concluded,
+    Ended: Session._ended,
+    Told: Session._told,
+    Journaled: Session._journaled,
+}
+
+
+def fold(events: Iterable[Event]) -> Session:
+    """The state that a log gives."""
+    session = Session()
+    for event in events:
+        session.apply(event)
+    return session

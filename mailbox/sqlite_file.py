@@ -1,0 +1,329 @@
+"""A SQLite file that holds sessions: its tables, and how it is opened and recognised.
+
+Lives here: what must be true of the file before anybody reads or writes it.  That it is
+ours, that its format is known, that it is private to its owner, and that a commit in it
+survives a loss of power (R-188).  `store_sqlite.py` says what is read and written.
+
+Any string can be stored: one that is no Unicode text goes into its column as bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from .errors import PersistenceUnavailableError, UnsupportedLogError
+from .file_lock import create_private
+
+__all__ = [
+    "FORMAT",
+    "connect_reader",
+    "connect_writer",
+    "from_column",
+    "resolve",
+    "to_column",
+    "transaction",
+    "translated",
+]
+
+FORMAT = 1
+"""The version of the tables."""
+
+_APPLICATION = 0x72616D74
+"""Marks the file as ours, in its own header."""
+
+_WAIT_S = 10.0
+"""How long a connection waits for a lock that another process has on the file."""
+
+_FULL = 2
+
+_SCHEMA = (
+    f"pragma application_id = {_APPLICATION}",
+    "create table meta (name text primary key, value integer not null)",
+    f"insert into meta values ('format', {FORMAT}), ('openings', 0)",
+    """create table session (
+        id integer primary key,
+        session text not null unique,
+        parent text,
+        depth integer not null,
+        name text not null,
+        kind text not null,
+        created_at integer not null,
+        seq integer not null,
+        holder text,
+        epoch integer not null,
+        activation text,
+        turn integer not null,
+        turn_open integer not null,
+        parked integer not null,
+        pending integer not null,
+        staged integer not null,
+        untold integer not null,
+        requests integer not null,
+        input_tokens integer,
+        output_tokens integer,
+        cache_read_tokens integer,
+        cache_creation_tokens integer,
+        tool_calls integer not null,
+        last_at integer not null,
+        unfinished integer not null
+    )""",
+    "create index session_children on session (parent, created_at, session)",
+    """create index session_unfinished on session (parent, created_at, session)
+        where unfinished = 1""",
+    """create table event (
+        id integer primary key,
+        session integer not null,
+        seq integer not null,
+        body text not null
+    )""",
+    "create unique index event_place on event (session, seq)",
+    """create table message (
+        id integer primary key,
+        message text not null unique,
+        session integer not null,
+        sender text,
+        key text,
+        operation text,
+        digest text
+    )""",
+    """create unique index message_key on message (sender, key)
+        where key is not null""",
+)
+
+
+def to_column(text: str) -> str | bytes:
+    """What a column holds for a string: text, or bytes where it is no Unicode text."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return text
+
+
+def from_column(value: str | bytes) -> str:
+    """The string that a column holds."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogatepass")
+    return value
+
+
+def resolve(path: str | os.PathLike[str]) -> Path:
+    """The one absolute path of a store, whatever way leads to it.
+
+    Raises:
+        PersistenceUnavailableError: it cannot be the path of a file.
+    """
+    text = os.fspath(path)
+    if not text or text == ":memory:" or text.startswith("file:"):
+        raise PersistenceUnavailableError(
+            f"{text!r} is not the path of a file, and only a file can be durable:"
+            " name one, or use MemoryStore"
+        )
+    try:
+        found = Path(text).resolve()
+        directory = found.parent.is_dir()
+        blocked = found.is_dir()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise PersistenceUnavailableError(
+            f"{text!r} is not a usable path: {error}"
+        ) from error
+    if not directory:
+        raise PersistenceUnavailableError(
+            f"there is no directory {found.parent} for the store {found}: create it"
+        )
+    if blocked:
+        raise PersistenceUnavailableError(
+            f"{found} is a directory: name a file inside it"
+        )
+    return found
+
+
+@contextlib.contextmanager
+def translated(path: Path, action: str) -> Iterator[None]:
+    """Turn what SQLite and the file system raise into one error that names the file."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, OverflowError) as error:
+        raise PersistenceUnavailableError(
+            f"the store {path} cannot be {action}: {error}{_advice(path, error)}"
+        ) from error
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """One transaction that writes: committed at its end, or rolled back."""
+    connection.execute("begin immediate")
+    try:
+        yield
+        connection.execute("commit")
+    except BaseException:
+        if connection.in_transaction:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("rollback")
+        raise
+
+
+def connect_writer(path: Path) -> sqlite3.Connection:
+    """Open the file for its only writer, and make it if there is none.
+
+    What a writer that was killed left in the write-ahead log goes into the file first,
+    and then one transaction is written: so nothing of a commit that failed, and was not
+    seen to be there by now, can come back later.
+
+    Raises:
+        PersistenceUnavailableError: it cannot be opened, or not in durable mode.
+        UnsupportedLogError: it is not ours, or of another format.
+    """
+    with translated(path, "opened for writing"):
+        _make_private(path)
+        connection = _connect(path, "rw")
+        try:
+            fresh = _is_fresh(connection, path)
+            _require_durable(connection, path)
+            connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+            with transaction(connection):
+                for statement in _SCHEMA if fresh else ():
+                    connection.execute(statement)
+                connection.execute(
+                    "update meta set value = value + 1 where name = 'openings'"
+                )
+                connection.execute(
+                    "update session set holder = null where holder is not null"
+                )
+            _make_private(path)
+            _sync_directory(path.parent)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """Open the file for reading beside a writer, or after one.
+
+    A reader never puts the write-ahead log into the file, not even when it closes last:
+    SQLite before 3.51.3 can lose data when two connections do that.
+
+    Raises:
+        PersistenceUnavailableError: it cannot be opened, or nothing is in it yet.
+        UnsupportedLogError: it is not ours, or of another format.
+    """
+    with translated(path, "opened for reading"):
+        if not path.exists():
+            raise PersistenceUnavailableError(
+                f"there is no store {path}: check the path"
+            )
+        connection = _connect(path, "ro")
+        try:
+            if _is_fresh(connection, path):
+                raise PersistenceUnavailableError(
+                    f"nothing has been stored in {path} yet: open it for writing first"
+                )
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.as_uri()}?mode={mode}",
+        uri=True,
+        timeout=_WAIT_S,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> object:
+    row = connection.execute(f"pragma {name}").fetchone()
+    return None if row is None else row[0]
+
+
+def _is_fresh(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether the file is empty; one that holds anything must be ours, and known."""
+    connection.execute("begin")
+    try:
+        application = _pragma(connection, "application_id")
+        (tables,) = connection.execute("select count(*) from sqlite_master").fetchone()
+        if application == 0 and tables == 0:
+            return True
+        if application != _APPLICATION:
+            raise UnsupportedLogError(
+                f"{path} is a database of another program: name another file"
+            )
+        query = "select value from meta where name = 'format'"
+        (stored,) = connection.execute(query).fetchone() or (None,)
+        if stored != FORMAT:
+            raise UnsupportedLogError(
+                f"the store {path} has format {stored}; this release reads {FORMAT}"
+            )
+        return False
+    finally:
+        connection.rollback()
+
+
+def _require_durable(connection: sqlite3.Connection, path: Path) -> None:
+    """Ask for the mode in which a commit survives a loss of power, and read it back."""
+    connection.execute("pragma journal_mode = wal").fetchall()
+    connection.execute("pragma synchronous = full")
+    # On macOS an ordinary sync leaves data in the cache of the disk.
+    connection.execute("pragma fullfsync = on")
+    connection.execute("pragma checkpoint_fullfsync = on")
+    connection.execute("pragma wal_autocheckpoint = 1000").fetchall()
+    connection.execute(f"pragma journal_size_limit = {64 << 20}").fetchall()
+    journal = _pragma(connection, "journal_mode")
+    synchronous = _pragma(connection, "synchronous")
+    if journal != "wal" or synchronous != _FULL:
+        raise PersistenceUnavailableError(
+            f"the store {path} is not durable: it needs journal_mode wal and"
+            f" synchronous {_FULL}, and SQLite gives {journal} and {synchronous};"
+            " use a local file system and an ordinary build of SQLite"
+        )
+
+
+def _make_private(path: Path) -> None:
+    """Create the file, or take others' rights to it and its two companions away.
+
+    It is never opened when it exists: closing a second descriptor would give up the
+    locks that readers in this process have on it.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(create_private(path, os.O_RDWR | os.O_EXCL))
+    if sys.platform != "win32":
+        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.chmod(path.with_name(name), 0o600)
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the names of the files durable: SQLite does so only for those it creates."""
+    if sys.platform != "win32":
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _advice(path: Path, error: BaseException) -> str:
+    """What a person can do about it."""
+    name = getattr(error, "sqlite_errorname", "")
+    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+        return "; it is damaged or no database: restore it from a copy"
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+        return f"; you must be able to write to it and to {path.parent}"
+    if name.startswith("SQLITE_FULL"):
+        return "; make room on the disk and open it again"
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return "; another program has it locked"
+    if isinstance(error, PermissionError):
+        return "; it must belong to you"
+    return ""

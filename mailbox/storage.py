@@ -1,0 +1,161 @@
+"""The asynchronous face of a synchronous store: one writer thread, one reader thread.
+
+Lives here: in which thread the calls of a store run, and how their answers come back to
+the loop.  It knows nothing of batches or of what is stored.  A store that does not block
+is called in the loop's own thread, with a checkpoint, so that a simulator stays in
+control; a read then reads first and hands over later, as a thread would.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import anyio.lowlevel
+
+from .backend import Backend
+from .store import Batch, Reader, Store
+
+__all__ = ["Storage"]
+
+T = TypeVar("T")
+
+
+class Storage:
+    """Calls a store without blocking the loop.
+
+    A waiter that is cancelled leaves its call running; the answer is dropped.
+    """
+
+    def __init__(self, store: Store, backend: Backend) -> None:
+        self.store = store
+        self._backend = backend
+        self._writer: _Worker | None = None
+        self._reader: _Worker | None = None
+        self._readers: list[Reader] = []
+
+    async def start(self) -> None:
+        """Open the store."""
+        if self.store.blocking:
+            self._writer = _Worker("ramet-writer", self._backend)
+            self._reader = _Worker("ramet-reader", self._backend)
+        try:
+            await self._write(self.store.open)
+        except BaseException:
+            self._end()
+            raise
+
+    async def append(self, batch: Batch) -> None:
+        """Store a batch; returns when it is durable."""
+        await self._write(self.store.append, batch)
+
+    async def claim(self, session: str, holder: str) -> int:
+        """Take the claim on a stored session; gives its epoch."""
+        return await self._write(self.store.claim, session, holder)
+
+    async def release(self, session: str, holder: str) -> None:
+        """Give a claim back."""
+        await self._write(self.store.release, session, holder)
+
+    async def read(self, method: Callable[..., T], *arguments: Any) -> T:
+        """Call a reading method, named by the port: `storage.read(Reader.load, id)`."""
+        if self._reader is None:
+            value: T = getattr(self.store, method.__name__)(*arguments)
+            await anyio.lowlevel.checkpoint()
+            return value
+        answer = await self._reader.ask(self._read, method.__name__, arguments)
+        return answer  # type: ignore[no-any-return]
+
+    async def reopened(self, method: Callable[..., T], *arguments: Any) -> T:
+        """Read through a fresh handle: what is stored, also after a failed commit."""
+
+        def ask() -> T:
+            reader = self.store.reader()
+            try:
+                value: T = getattr(reader, method.__name__)(*arguments)
+                return value
+            finally:
+                reader.close()
+
+        if self._reader is None:
+            value = ask()
+            await anyio.lowlevel.checkpoint()
+            return value
+        answer = await self._reader.ask(ask)
+        return answer  # type: ignore[no-any-return]
+
+    async def stop(self) -> None:
+        """Let the threads finish what they have, and close the store."""
+        for reader in self._readers:
+            if self._reader is not None:
+                await self._reader.ask(reader.close)
+        await self._write(self.store.close)
+        self._end()
+
+    def _read(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        if not self._readers:
+            self._readers.append(self.store.reader())
+        return getattr(self._readers[0], name)(*arguments)
+
+    async def _write(self, method: Callable[..., T], *arguments: Any) -> T:
+        if self._writer is None:
+            await anyio.lowlevel.checkpoint()
+            return method(*arguments)
+        answer = await self._writer.ask(method, *arguments)
+        return answer  # type: ignore[no-any-return]
+
+    def _end(self) -> None:
+        for worker in (self._writer, self._reader):
+            if worker is not None:
+                worker.end()
+        self._writer = self._reader = None
+
+
+class _Worker:
+    """A thread that makes calls one after the other and posts the answers back."""
+
+    def __init__(self, name: str, backend: Backend) -> None:
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._backend = backend
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    async def ask(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        job = _Job(method, arguments)
+
+        def register(callback: Callable[[], None]) -> None:
+            job.done = callback
+            self._jobs.put(job)
+
+        await self._backend.wait(register)
+        if job.error is not None:
+            raise job.error
+        return job.value
+
+    def end(self) -> None:
+        """Let it finish, and wait: it is quick, since nothing is queued behind."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                job.value = job.method(*job.arguments)
+            except BaseException as error:
+                job.error = error
+            self._backend.post(job.done)
+            del job
+
+
+class _Job:
+    __slots__ = ("arguments", "done", "error", "method", "value")
+
+    done: Callable[[], None]
+
+    def __init__(self, method: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self.method = method
+        self.arguments = arguments
+        self.value: Any = None
+        self.error: BaseException | None = None

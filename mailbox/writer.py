@@ -1,0 +1,164 @@
+"""The durability gate: one commit order for a store, and group commit.
+
+Lives here: what is written but not stored yet, who waits for it, and what happens when a
+commit fails.  A span is a piece of synchronous code; what it writes goes onto one pending
+list, and only the gate's own task takes that list, so that every span is stored whole and
+a group is whatever piled up while the last one was being stored.
+
+A ticket is the place of an event in the commit order.  An event is durable when
+`gate.durable` has reached its ticket.  After a commit has failed nothing more is stored
+and nothing is acknowledged (law 19): waiters get `SendUnknownError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .backend import Backend
+from .backend_trio import protected
+from .errors import SendUnknownError
+from .events import Event
+from .session import Session
+from .storage import Storage
+from .store import Batch, Entry, Summary
+
+__all__ = ["Gate"]
+
+
+class Gate:
+    """Applies events to sessions and has them stored in one order.
+
+    Args:
+        storage: where batches go.
+        backend: how to wait.
+        holder: the id under which sessions are claimed.
+    """
+
+    def __init__(self, storage: Storage, backend: Backend, holder: str) -> None:
+        self._storage = storage
+        self._backend = backend
+        self.holder = holder
+        self.ticket = 0
+        self.durable = 0
+        self.commits = 0
+        self.epochs: dict[str, int] = {}
+        self.failed: BaseException | None = None
+        self.on_commit: Callable[[Sequence[Entry]], None] | None = None
+        self.on_failure: Callable[[], None] = lambda: None
+        self.on_error: Callable[[BaseException], None] = lambda error: None
+        self._pending: list[tuple[Session, Entry]] = []
+        self._flying: Sequence[tuple[Session, Entry]] = ()
+        self._taken = 0
+        self._now: list[Callable[[], None]] = []
+        self._next: list[Callable[[], None]] = []
+        self._kick: Callable[[], None] | None = None
+        self._stopping = False
+
+    def write(self, session: Session, session_id: str, event: Event) -> int:
+        """Apply an event and have it stored; gives its ticket.
+
+        Raises:
+            IllegalEventError: the state does not allow it; nothing has changed.
+        """
+        seq = session.seq
+        session.apply(event)
+        self.ticket = ticket = self.ticket + 1
+        if self.failed is None:
+            self._pending.append((session, Entry(session_id, seq, event)))
+            if self._kick is not None:
+                kick, self._kick = self._kick, None
+                kick()
+        return ticket
+
+    def when_durable(self, ticket: int, callback: Callable[[], None]) -> None:
+        """Call back when a ticket that is not durable yet has been decided."""
+        (self._now if ticket <= self._taken else self._next).append(callback)
+
+    async def wait(self, ticket: int) -> None:
+        """Wait until a ticket is durable.
+
+        Raises:
+            SendUnknownError: the commit failed, this one or one before it.
+        """
+        if ticket <= self.durable:
+            return
+        if self.failed is None:
+            await self._backend.wait(lambda done: self.when_durable(ticket, done))
+        if ticket > self.durable:
+            raise SendUnknownError(
+                "the commit failed, so it is unknown whether this happened:"
+                " ask supervisor.lookup(sender, key)"
+            ) from self.failed
+
+    def undecided(self) -> list[Entry]:
+        """What is written and not durable yet, in commit order."""
+        return [entry for _, entry in (*self._flying, *self._pending)]
+
+    def stop(self) -> None:
+        """Let `run` return once everything written is stored."""
+        self._stopping = True
+        if self._kick is not None:
+            kick, self._kick = self._kick, None
+            kick()
+
+    @protected
+    async def run(self) -> None:
+        """Store what is written, until `stop`; run it shielded, in a task of its own."""
+        while True:
+            if not self._pending:
+                if self._stopping:
+                    return
+                await self._backend.wait(self._rest)
+                continue
+            self._flying, self._pending = self._pending, []
+            self._now, self._next = self._next, []
+            self._taken = self.ticket
+            batch = self._batch(self._flying)
+            try:
+                await self._storage.append(batch)
+            except BaseException as error:
+                self._fail(error)
+                if not isinstance(error, Exception):
+                    raise
+                return
+            self.durable = self._taken
+            self.commits += 1
+            self._flying = ()
+            if self.on_commit is not None:
+                self.on_commit(batch.entries)
+            ready, self._now = self._now, []
+            self._fire(ready)
+
+    def _rest(self, kick: Callable[[], None]) -> None:
+        self._kick = kick
+
+    def _batch(self, taken: Sequence[tuple[Session, Entry]]) -> Batch:
+        expected: dict[str, int] = {}
+        epochs: dict[str, int] = {}
+        touched: dict[str, Session] = {}
+        for session, entry in taken:
+            name = entry.session
+            if name not in expected:
+                expected[name] = entry.seq
+                epochs[name] = self.epochs.get(name, 1)
+                touched[name] = session
+        summaries: dict[str, Summary] = {
+            name: session.summary() for name, session in touched.items()
+        }
+        entries = [entry for _, entry in taken]
+        return Batch(self.holder, entries, expected, epochs, summaries)
+
+    def _fail(self, error: BaseException) -> None:
+        """Unknown, not refused: nobody is told yes.  Waiters wake and see it."""
+        self.failed = error
+        ready = self._now + self._next
+        self._now, self._next = [], []
+        self.on_failure()
+        self._fire(ready)
+
+    def _fire(self, callbacks: list[Callable[[], None]]) -> None:
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception as error:
+                self.on_error(error)

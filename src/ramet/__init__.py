@@ -1,0 +1,184 @@
+"""ramet: an actor runtime for continuable sub-agents, on asyncio and on trio.
+
+This is the public face; `ramet.open` is the way in.
+"""
+
+from .actors.agent import AgentSpec
+from .actors.arguments import parse_arguments
+from .actors.budget import Limits
+from .actors.contract import Choice, Contract, Reply, Returns, Schema, Text
+from .actors.contributions import Contribution, Setup
+from .actors.errors import (
+    AgentBlockedError,
+    AgentCancelledError,
+    AgentFailedError,
+    AgentStoppedError,
+    ContextOverflowError,
+    DeclarationError,
+    ModelError,
+    OutcomeError,
+    RequestTimeoutError,
+    UnsupportedSchemaError,
+)
+from .actors.model import (
+    ArgumentsDelta,
+    CallDone,
+    CallStarted,
+    Model,
+    ModelCapabilities,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    Refused,
+    ResponseEnded,
+    TextDelta,
+    ToolSchema,
+)
+from .actors.model_function import FunctionModel
+from .actors.outcome import Acceptance, Outcome, TreeUsage
+from .actors.policy import Policy
+from .actors.tool import Tool, ToolCall
+from .actors.tools_agents import delegation_setup
+from .actors.tools_talk import control_setup, report_setup
+from .lifecycle.errors import SetupReleaseError, SetupRevokedError, TeardownError
+from .lifecycle.handle import Agent
+from .lifecycle.observe import Gap, Observer
+from .lifecycle.opening import open  # noqa: A004
+from .lifecycle.readers import Explanation, Listing, MessageStatus
+from .lifecycle.sending import Started
+from .lifecycle.supervisor import Supervisor
+from .mailbox.canonical import canonical_json
+from .mailbox.errors import (
+    ActivationClosingError,
+    CorruptLogError,
+    DepthExceededError,
+    DrainingError,
+    IllegalEventError,
+    InboxFullError,
+    InvalidArgumentsError,
+    KeyConflictError,
+    NotResidentError,
+    NotResumableError,
+    ParentUnavailableError,
+    ParkedError,
+    PersistenceUnavailableError,
+    RametError,
+    SelfWaitError,
+    SendUnknownError,
+    SessionHeldError,
+    StoreInUseError,
+    UnauthorizedError,
+    UnknownMessageError,
+    UnsupportedLogError,
+    UsageError,
+)
+from .mailbox.ids import Ambient
+from .mailbox.message import (
+    AssistantMessage,
+    Call,
+    CallResult,
+    Content,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from .mailbox.store import Entry, Reader, Store
+from .mailbox.store_memory import MemoryStore
+from .mailbox.store_sqlite import SqliteReader, SqliteStore
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Acceptance",
+    "ActivationClosingError",
+    "Agent",
+    "AgentBlockedError",
+    "AgentCancelledError",
+    "AgentFailedError",
+    "AgentSpec",
+    "AgentStoppedError",
+    "Ambient",
+    "ArgumentsDelta",
+    "AssistantMessage",
+    "Call",
+    "CallDone",
+    "CallResult",
+    "CallStarted",
+    "Choice",
+    "Content",
+    "ContextOverflowError",
+    "Contract",
+    "Contribution",
+    "CorruptLogError",
+    "DeclarationError",
+    "DepthExceededError",
+    "DrainingError",
+    "Entry",
+    "Explanation",
+    "FunctionModel",
+    "Gap",
+    "IllegalEventError",
+    "InboxFullError",
+    "InvalidArgumentsError",
+    "KeyConflictError",
+    "Limits",
+    "Listing",
+    "MemoryStore",
+    "MessageStatus",
+    "Model",
+    "ModelCapabilities",
+    "ModelError",
+    "ModelEvent",
+    "ModelRequest",
+    "ModelResponse",
+    "NotResidentError",
+    "NotResumableError",
+    "Observer",
+    "Outcome",
+    "OutcomeError",
+    "ParentUnavailableError",
+    "ParkedError",
+    "PersistenceUnavailableError",
+    "Policy",
+    "RametError",
+    "Reader",
+    "Refused",
+    "Reply",
+    "RequestTimeoutError",
+    "ResponseEnded",
+    "Returns",
+    "Schema",
+    "SelfWaitError",
+    "SendUnknownError",
+    "SessionHeldError",
+    "Setup",
+    "SetupReleaseError",
+    "SetupRevokedError",
+    "SqliteReader",
+    "SqliteStore",
+    "Started",
+    "Store",
+    "StoreInUseError",
+    "Supervisor",
+    "TeardownError",
+    "Text",
+    "TextDelta",
+    "Tool",
+    "ToolCall",
+    "ToolMessage",
+    "ToolSchema",
+    "TreeUsage",
+    "UnauthorizedError",
+    "UnknownMessageError",
+    "UnsupportedLogError",
+    "UnsupportedSchemaError",
+    "Usage",
+    "UsageError",
+    "UserMessage",
+    "__version__",
+    "canonical_json",
+    "control_setup",
+    "delegation_setup",
+    "parse_arguments",
+    "report_setup",
+]
