@@ -1,8 +1,8 @@
 """A bound spec: a spec with its policy, its model and its record worked out.
 
-Lives here: what is made once for all agents of a spec, and how stored texts meet present
-code when a session is resumed (R-180): the stored texts, limits and filter decide; tools,
-model and policy are the present ones.
+Lives here: what is made once for all agents of a spec, and how stored texts meet
+present code when a session is resumed (R-180): the stored texts, limits and filter
+decide; tools, model and policy are the present ones.
 """
 
 from __future__ import annotations

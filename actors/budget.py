@@ -1,7 +1,7 @@
 """Limits: what a run, a subtree or one agent may spend, by axis.
 
-Lives here: the declaration of the six axes and its check.  `None` is unbounded and prints
-as such (A-142, A-143).
+Lives here: the declaration of the six axes and its check.  `None` is unbounded and
+prints as such (A-142, A-143).
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def _count(instance: Any, attribute: attrs.Attribute[Any], value: object) -> Non
 def _seconds(instance: Any, attribute: attrs.Attribute[Any], value: object) -> None:
     if value is None:
         return
-    if type(value) in (int, float) and math.isfinite(value) and value > 0:  # type: ignore[arg-type,operator]
+    number = isinstance(value, (int, float)) and type(value) is not bool
+    if number and math.isfinite(value) and value > 0:  # type: ignore[arg-type,operator]
         return
     raise UsageError(
         f"limit {attribute.name} must be a finite number of seconds above 0,"
@@ -82,7 +83,7 @@ class Limits:
         return cls(**{axis: getattr(stored, axis) for axis in AXES})
 
     def within(self, other: Limits) -> Limits:
-        """The narrower of both, axis by axis: a limit is inherited and never widened."""
+        """The narrower of both, axis by axis: a limit is never widened."""
         narrower = {}
         for axis in AXES:
             values = [getattr(self, axis), getattr(other, axis)]

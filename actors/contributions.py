@@ -1,10 +1,10 @@
 """Set-up contributions: plug-in set-ups that give agents tools, texts and hooks.
 
-Lives here: their registration and order, what one activation got of them, and revocation.
-Publication is a commit (law 18): before it nothing of a set-up counts, and it is validated
-again, synchronously, at that instant.  Grants wait for the next activation, revocations do
-not (law 17).  It knows nothing of lives: whoever publishes calls `publish`, whoever ends
-an activation calls `release`.
+Lives here: their registration and order, what one activation got of them, and
+revocation. Publication is a commit (law 18): before it nothing of a set-up counts, and
+it is validated again, synchronously, at that instant.  Grants wait for the next
+activation, revocations do not (law 17).  It knows nothing of lives: whoever publishes
+calls `publish`, whoever ends an activation calls `release`.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ AfterCall: TypeAlias = Callable[
 class Setup:
     """What a contribution is given for one activation that is being set up.
 
-    It is closed when the contribution returns.  Attributes: `kind` (one of the four kinds
-    of agent), `agent_id`, `parent_id` and `name`.
+    It is closed when the contribution returns.  Attributes: `kind` (one of the four
+    kinds of agent), `agent_id`, `parent_id` and `name`.
     """
 
     __slots__ = (
@@ -150,8 +150,8 @@ class Revoked(Exception):
 class Installation:
     """What one activation has of all contributions.
 
-    `tools`, `texts` and the hooks leave out what was revoked.  Each disposer runs exactly
-    once, whatever meets (R-193).
+    `tools`, `texts` and the hooks leave out what was revoked.  Each disposer runs
+    exactly once, whatever meets (R-193).
     """
 
     __slots__ = ("_parts", "after", "before", "names", "texts", "tools", "withheld")
@@ -205,7 +205,9 @@ class Installation:
         for part in self._parts:
             for tool in part.setup._tools:
                 if tool.name in tools:
-                    raise DeclarationError(f"two contributions add a tool {tool.name!r}")
+                    raise DeclarationError(
+                        f"two contributions add a tool {tool.name!r}"
+                    )
                 tools[tool.name] = tool
         self.tools = tools
         self.withheld = tuple(n for part in self._parts for n in part.setup._withheld)
@@ -223,8 +225,8 @@ class Contributions:
     def register(self, contribution: Contribution) -> Callable[[], list[Exception]]:
         """Register a contribution; gives what revokes it.
 
-        Calling that again does nothing.  It gives the errors of the releases; when it has
-        returned, no new call of the contribution's tools starts anywhere (R-194).
+        Calling that again does nothing.  It gives the errors of the releases; when it
+        has returned, no new call of the contribution's tools starts anywhere (R-194).
 
         Raises:
             UsageError: it is not a plain function.

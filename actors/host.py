@@ -20,15 +20,19 @@ class Host(Protocol):
 
     async def report(self, call: ToolCall, output: str) -> str:
         """Send a report to the direct parent; gives its `MessageId`."""
+        ...
 
     async def send_message(self, call: ToolCall, agent_id: str, message: str) -> str:
         """Send a child a message that becomes a later turn; gives its `MessageId`."""
+        ...
 
     async def interrupt_agent(self, call: ToolCall, agent_id: str) -> None:
         """Ask that an agent below stops its open turn; waits for nothing."""
+        ...
 
     async def list_agents(self, call: ToolCall, scope: str) -> list[str]:
         """One line for each child, or each agent below."""
+        ...
 
     async def delegate(
         self,
@@ -40,6 +44,8 @@ class Host(Protocol):
         background: bool,
     ) -> str:
         """Start a child of the spec, or call one; gives what the model reads."""
+        ...
 
     async def read_result(self, call: ToolCall, message_id: str, offset: int) -> str:
         """A piece of the whole value of a child's assignment, from a byte offset on."""
+        ...

@@ -6,9 +6,11 @@ Obligations of an adapter (the suite in `ramet.testing.ModelContract` checks the
   the provider and closes it on leaving, whatever happens, cancellation included.
 * Places count the calls of one response from 0.  Argument text is passed on raw, never
   parsed and never repaired.
-* The last event is one `ResponseEnded`.  A response without it is lost, and nothing of it
+* The last event is one `ResponseEnded`.  A response without it is lost, and nothing of
+it
   is used.  An adapter never makes a response up and never asks a provider twice.
-* A failure is a `ModelError` or below; its text holds no key.  `SystemExit` and the like
+* A failure is a `ModelError` or below; its text holds no key.  `SystemExit` and the
+like
   are treated as failures of the turn.
 * It runs on asyncio and on trio, or says at once that it does not.
 * `aclose` is called once by whoever made the model; a model that a user made is closed
@@ -69,9 +71,10 @@ class ToolSchema:
 class ModelCapabilities:
     """What a model port can do.
 
-    `tools`: it can be offered tools.  `narrowing`: the tools may change from one request
-    to the next, and `ModelRequest.tools` is what is offered.  `raw_arguments`: argument
-    text reaches the runtime as the model wrote it.  `streaming`: text comes in pieces.
+    `tools`: it can be offered tools.  `narrowing`: the tools may change from one
+    request to the next, and `ModelRequest.tools` is what is offered.  `raw_arguments`:
+    argument text reaches the runtime as the model wrote it.  `streaming`: text comes in
+    pieces.
     """
 
     tools: bool = True
@@ -84,8 +87,8 @@ class ModelCapabilities:
 class ModelRequest:
     """One request: the whole transcript, the tools on offer and the settings.
 
-    `name` is the agent's name, `session_id`, `turn` and `step` its place.  `settings` are
-    passed on to the provider as they are (`max_tokens`, `temperature`, ...).
+    `name` is the agent's name, `session_id`, `turn` and `step` its place.  `settings`
+    are passed on to the provider as they are (`max_tokens`, `temperature`, ...).
     """
 
     name: str
@@ -151,8 +154,9 @@ class ModelResponse:
 class ResponseEnded:
     """The response is over.
 
-    `calls` are those that the provider's end names, if it names any; they must agree with
-    what was streamed.  `response` is the whole of a response that was not streamed.
+    `calls` are those that the provider's end names, if it names any; they must agree
+    with what was streamed.  `response` is the whole of a response that was not
+    streamed.
     """
 
     stop: str = "end_turn"
@@ -173,11 +177,13 @@ class Model(Protocol):
     @property
     def capabilities(self) -> ModelCapabilities:
         """What this port can do; the same at every call."""
+        ...
 
     def request(
         self, request: ModelRequest
     ) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Open one request; entering it may block, and so may each event."""
+        ...
 
 
 Mind: TypeAlias = Callable[[ModelRequest], Awaitable["str | ModelResponse"]]

@@ -1,8 +1,8 @@
 """The outcome: how one assignment ended, for code.
 
-Lives here: the three facts kept apart (law 15) and what `unwrap()` makes of them.  Whether
-execution finished is `status`; whether a result is acceptable is `acceptance`; whether the
-stored bytes can be read is `available`.
+Lives here: the three facts kept apart (law 15) and what `unwrap()` makes of them.
+Whether execution finished is `status`; whether a result is acceptable is `acceptance`;
+whether the stored bytes can be read is `available`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Outcome(Generic[T]):
 
     def __str__(self) -> str:
         """One line: status, cause or axis, and ids; no text of the agent (A-181)."""
-        parts = [self.status]
+        parts: list[str] = [self.status]
         if self.cause is not None:
             parts.append(f"({self.cause})")
         if self.axis is not None:
@@ -93,7 +93,8 @@ class Outcome(Generic[T]):
         if self.detail:
             parts.append(f"- {self.detail}")
         return (
-            f"{' '.join(parts)}; assignment {self.message_id} of session {self.session_id}"
+            f"{' '.join(parts)}; assignment {self.message_id}"
+            f" of session {self.session_id}"
         )
 
 

@@ -1,8 +1,8 @@
 """The policy: what a deployment decides about delivery, notices and rest.
 
 Lives here: the values, their defaults and their check.  A spec may carry some of them,
-which then count for its agents.  Policy values are never stored: a resumed agent has the
-present ones (R-089, R-180).
+which then count for its agents.  Policy values are never stored: a resumed agent has
+the present ones (R-089, R-180).
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def _one_of(*allowed: str) -> Any:
     def check(instance: Any, attribute: attrs.Attribute[Any], value: object) -> None:
         if type(value) is not str or value not in allowed:
             names = ", ".join(map(repr, allowed))
-            raise UsageError(f"policy {attribute.name} must be one of {names}, not {value!r}")
+            raise UsageError(
+                f"policy {attribute.name} must be one of {names}, not {value!r}"
+            )
 
     return check
 
@@ -43,7 +45,8 @@ def _whole(*, least: int, optional: bool) -> Any:
 
 
 def _seconds(instance: Any, attribute: attrs.Attribute[Any], value: object) -> None:
-    if type(value) in (int, float) and math.isfinite(value) and value >= 0:  # type: ignore[arg-type,operator]
+    number = isinstance(value, (int, float)) and type(value) is not bool
+    if number and math.isfinite(value) and value >= 0:  # type: ignore[arg-type,operator]
         return
     raise UsageError(
         f"policy {attribute.name} must be a finite number of seconds, not {value!r}"

@@ -14,7 +14,7 @@ from ..mailbox.canonical import canonical_json, digest_text, read_canonical
 from ..mailbox.events import LimitsRecord, Submitted
 from ..mailbox.message import Usage
 from .budget import AXES
-from .ledger import Accept
+from .submission import Accept
 from .verdict import Contract
 
 __all__ = ["receipt_of"]
@@ -57,7 +57,9 @@ def receipt_of(
                 {
                     "place": one.place,
                     "verdict": one.verdict,
-                    "value_digest": None if one.value is None else digest_text(one.value),
+                    "value_digest": None
+                    if one.value is None
+                    else digest_text(one.value),
                     "errors": list(one.errors),
                 }
                 for one in submissions

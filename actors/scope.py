@@ -1,8 +1,9 @@
 """The scope: which tools an agent is offered, and which calls may run.
 
-Lives here, and nowhere else: the one place where a tool is advertised and where a call is
-admitted, so that what an agent sees is what it can do (R-081).  It is looked at afresh for
-every request and every call, since a contribution may have been revoked meanwhile.
+Lives here, and nowhere else: the one place where a tool is advertised and where a call
+is admitted, so that what an agent sees is what it can do (R-081).  It is looked at
+afresh for every request and every call, since a contribution may have been revoked
+meanwhile.
 """
 
 from __future__ import annotations

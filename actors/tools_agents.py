@@ -21,8 +21,8 @@ __all__ = ["delegation_setup"]
 _TEXT = """Give work to an agent of your own.
 
 With mode "call" it answers once and the answer is the result of this call; with
-"background" true the answer comes later as a message.  With mode "start" it keeps running
-and reports while it works.  The agents are:
+"background" true the answer comes later as a message.  With mode "start" it keeps
+running and reports while it works.  The agents are:
 """
 
 

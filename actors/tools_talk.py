@@ -1,7 +1,8 @@
 """The tools by which agents talk: `report`, and the control of children.
 
-Lives here: their contributions, their texts and the check of their arguments.  What they
-do is asked of the host.  `report` and control are independent of each other (R-011).
+Lives here: their contributions, their texts and the check of their arguments.  What
+they do is asked of the host.  `report` and control are independent of each other
+(R-011).
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ def _report(host: Host) -> Tool:
     async def report(output: str, call: ToolCall) -> dict[str, str]:
         """Send a report to your direct parent, and to nobody else.
 
-        You may report as often as you have something to tell; it does not end your turn.
-        If an error comes back, the report may have been sent all the same.
+        You may report as often as you have something to tell; it does not end your
+        turn. If an error comes back, the report may have been sent all the same.
 
         Args:
             output: What you have to tell.
@@ -104,4 +105,8 @@ def _control(host: Host) -> tuple[Tool, ...]:
         lines = await host.list_agents(call, scope)
         return "\n".join(lines) or "There are no agents."
 
-    return tuple(map(tool_from, (send_message, interrupt_agent, list_agents)))
+    return (
+        tool_from(send_message),
+        tool_from(interrupt_agent),
+        tool_from(list_agents),
+    )

@@ -1,9 +1,9 @@
 """An activation: one period in which a session is resident, as data.
 
-Lives here: what the runtime keeps of a resident agent besides its session, and the plain
-rules over it: what state it is in, whether it may settle, what its end tells its parent.
-It is data, not a task: a task exists only while there is work.  Nothing here writes,
-waits or starts anything; `forest.py` does.
+Lives here: what the runtime keeps of a resident agent besides its session, and the
+plain rules over it: what state it is in, whether it may settle, what its end tells its
+parent. It is data, not a task: a task exists only while there is work.  Nothing here
+writes, waits or starts anything; `forest.py` does.
 """
 
 from __future__ import annotations
@@ -114,6 +114,11 @@ class Activation:
         return self.session.header.spec.name
 
     @property
+    def gone(self) -> bool:
+        """Whether it has ended; its driver may still be on its way out."""
+        return self.life is Life.GONE
+
+    @property
     def stopped(self) -> bool:
         """Whether the open turn must make no further request."""
         return self.life is not Life.LIVE or self.session.interrupted is not None
@@ -125,7 +130,7 @@ class Activation:
 
     def lineage(self) -> list[Activation]:
         """It, its parent, and so on up to the root, as far as they are resident."""
-        found = []
+        found: list[Activation] = []
         at: Activation | None = self
         while at is not None:
             found.append(at)
@@ -134,8 +139,8 @@ class Activation:
 
     def subtree(self) -> list[Activation]:
         """It and everything below it, parents before children; no recursion."""
-        found = []
-        stack = [self]
+        found: list[Activation] = []
+        stack: list[Activation] = [self]
         while stack:
             one = stack.pop()
             found.append(one)
@@ -162,8 +167,8 @@ def state_of(activation: Activation) -> State:
 def may_settle(activation: Activation) -> bool:
     """Whether a live activation at rest ends by itself (law 10, R-108).
 
-    It has no driver and no child.  An interactive root parks; a returning agent ends when
-    its assignment has; any agent stays while a turn would claim something.
+    It has no driver and no child.  An interactive root parks; a returning agent ends
+    when its assignment has; any agent stays while a turn would claim something.
     """
     session = activation.session
     if session.inbox.claimable:

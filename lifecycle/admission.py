@@ -1,9 +1,9 @@
 """Admission: the accepting spans, with one order of checks everywhere (law 6).
 
-Lives here: for each operation the synchronous span from the first check to the acceptance.
-The order is: usage and the caller's scope (before the span); drain; exact sender; sender
-closing; known key; recipient and lineage; recipient closing; limits; enqueue.  Whatever
-comes out before the last step has changed nothing.
+Lives here: for each operation the synchronous span from the first check to the
+acceptance. The order is: usage and the caller's scope (before the span); drain; exact
+sender; sender closing; known key; recipient and lineage; recipient closing; limits;
+enqueue.  Whatever comes out before the last step has changed nothing.
 """
 
 from __future__ import annotations
@@ -80,11 +80,12 @@ class Admission:
     # -- the first checks of every operation -------------------------------------------
 
     def sender(self, agent: object, *, reporting: bool = False) -> Activation:
-        """Check drain, the exact sender and that it is not closing; gives its activation.
+        """Check drain, the exact sender and its closing; gives its activation.
 
         Args:
             agent: who is said to send.
-            reporting: whether it is a report, which the root of a scoped drain may send.
+            reporting: whether it is a report, which the root of a scoped drain may
+            send.
         """
         forest = self._forest
         self.open()
@@ -95,7 +96,7 @@ class Admission:
             )
         activation = agent._activation
         live = forest.live.get(activation.id)
-        exact = live is activation and live._agent is agent
+        exact = live is activation and activation._agent is agent
         if forest.below and exact:
             self._outside_of_drains(activation, reporting)
         if not exact:

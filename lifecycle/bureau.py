@@ -1,7 +1,7 @@
 """The bureau: what the runtime does for the tools of its agents (the host port).
 
-Lives here: how a built-in tool's wish becomes an operation of the exact agent that calls,
-under a key made of its session, turn, step and place (R-062).
+Lives here: how a built-in tool's wish becomes an operation of the exact agent that
+calls, under a key made of its session, turn, step and place (R-062).
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ class Bureau:
         part = piece(render(outcome.value), offset, _PIECE)
         if part.next_offset is None:
             return part.text
-        return f"{part.text}\n[{part.total} bytes; the next offset is {part.next_offset}]"
+        return (
+            f"{part.text}\n[{part.total} bytes; the next offset is {part.next_offset}]"
+        )
 
 
 def _caller(call: ToolCall) -> Agent:

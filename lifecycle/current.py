@@ -1,8 +1,8 @@
 """Which agent's turn the running code belongs to.
 
-Lives here: one context variable, set by the driver for the length of a turn.  It reaches
-tools, models, their tasks and their threads, and nothing that senders run.  It decides who
-would wait for itself (R-217), never who may do something.
+Lives here: one context variable, set by the driver for the length of a turn.  It
+reaches tools, models, their tasks and their threads, and nothing that senders run.  It
+decides who would wait for itself (R-217), never who may do something.
 """
 
 from __future__ import annotations

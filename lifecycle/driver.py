@@ -1,9 +1,9 @@
 """The driver: does what a turn needs, and waits where it must.
 
-Lives here: the one loop of an agent at work.  It asks the model, runs the calls and feeds
-the results in; what follows from them is decided by the pure cores.  The scope around a
-turn is its only one, and serves interrupt, cancel and shielding alike; after each wait it
-looks at the state again, and how a turn ends is read from the state.
+Lives here: the one loop of an agent at work.  It asks the model, runs the calls and
+feeds the results in; what follows from them is decided by the pure cores.  The scope
+around a turn is its only one, and serves interrupt, cancel and shielding alike; after
+each wait it looks at the state again, and how a turn ends is read from the state.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 import anyio
 
 from ..actors.errors import ModelError, RequestTimeoutError
-from ..actors.ledger import Fail, Judged, Nudge, Plan, Submission
 from ..actors.model import Model, ModelRequest, TextDelta
 from ..actors.response import Assembled, ResponseAssembler, ResponseFault
 from ..actors.scope import Scope
+from ..actors.submission import Fail, Judged, Nudge, Plan, Submission
 from ..actors.tool import Tool, ToolCall, call_key
 from ..actors.tool_run import failure_result, run_tool
 from ..actors.turn import COMPLETED, Finish, after_response
@@ -42,6 +42,7 @@ from .returning import (
 from .teardown import until_gone
 
 __all__ = ["Driver"]
+
 
 class Driver:
     """Drives the turns of every agent of one forest."""
@@ -69,22 +70,20 @@ class Driver:
         while True:
             finish = await self._turn(activation)
             activation.scope = None
-            if activation.life is Life.GONE:
+            if activation.gone:
                 return
             forest.end_turn(activation, finish)
             if activation.life is not Life.LIVE or not forest.open_turn(activation):
                 break
         activation.driving = False
         forest.rest(activation)
-        if activation.on_idle is not None and activation.life is not Life.GONE:
+        if activation.on_idle is not None and not activation.gone:
             waiting, activation.on_idle = activation.on_idle, None
             for callback in waiting:
                 callback()
 
     async def _turn(self, activation: Activation) -> Finish:
-        turn = _Turn(
-            self._forest, self._stage, self._backend, activation, self._agent
-        )
+        turn = _Turn(self._forest, self._stage, self._backend, activation, self._agent)
         deadline = activation.deadline
         try:
             with anyio.CancelScope(shield=True) as activation.scope:
@@ -145,7 +144,7 @@ class _Turn:
         )
 
     async def run(self) -> Finish:
-        """Steps until the turn is over; what it gives holds unless the state says else."""
+        """Step until the turn is over; the state may overrule what this gives."""
         activation = self._activation
         forest = self._forest
         gate = forest.gate
@@ -159,13 +158,13 @@ class _Turn:
             response = await self._ask()
             if isinstance(response, Finish):
                 return response
-            if activation.life is Life.GONE or activation.stopped:
+            if activation.gone or activation.stopped:
                 return COMPLETED
             finish = self._after(response)
             if finish is None and isinstance(response, Assembled):
                 await gate.wait(activation.ticket)
                 await self._batch(response.calls)
-                if activation.life is Life.GONE or activation.stopped:
+                if activation.gone or activation.stopped:
                     return COMPLETED
                 finish = self._landed()
             if finish is not None:
@@ -228,7 +227,7 @@ class _Turn:
     def _request_failed(self, cause: str, code: str, error: BaseException) -> Finish:
         self._assembler = None
         text = f"{type(error).__name__}: {error}"[:500]
-        if self._activation.life is not Life.GONE:
+        if not self._activation.gone:
             now = self._forest.ambient.now_ms()
             self._forest.log(self._activation, RequestFailed(code, text, now))
         detail = f"{code}: {text}" if code != cause else text
@@ -237,7 +236,7 @@ class _Turn:
     def keep_partial(self) -> None:
         """Keep what streamed before the request was stopped (R-157)."""
         assembler, self._assembler = self._assembler, None
-        if assembler is None or self._activation.life is Life.GONE:
+        if assembler is None or self._activation.gone:
             return
         if self._session.open is None or self._session.calls is not None:
             return
@@ -251,7 +250,7 @@ class _Turn:
             self._forest.log(self._activation, failed)
 
     def _after(self, response: Assembled | ResponseFault) -> Finish | None:
-        """Log a response; gives how the turn ends, or `None` when calls are to be run."""
+        """Log a response; gives how the turn ends, `None`: its calls are to be run."""
         activation = self._activation
         forest = self._forest
         now = forest.ambient.now_ms()
@@ -264,7 +263,9 @@ class _Turn:
             return self.failed(response.code, response.reason)
         forest.log(
             activation,
-            StepEnded(response.text, response.calls, response.stop, now, response.usage),
+            StepEnded(
+                response.text, response.calls, response.stop, now, response.usage
+            ),
         )
         ledger = activation.ledger
         if ledger is None:
@@ -324,7 +325,7 @@ class _Turn:
                 result = await self._run(tool, call, place)
         results = session.results
         if (
-            activation.life is Life.GONE
+            activation.gone
             or results is None
             or place >= len(results)
             or results[place] is not None

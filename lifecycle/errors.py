@@ -14,7 +14,7 @@ __all__ = ["SetupReleaseError", "SetupRevokedError", "TeardownError"]
 
 
 class SetupRevokedError(RametError):
-    """Raised by a start or a resume when a contribution was revoked before publication."""
+    """Raised by a start or resume when a contribution was revoked in that time."""
 
     code = "ACTIVATION_SETUP_REVOKED"
 

@@ -1,9 +1,9 @@
 """The forest: who lives, who owns whom, and how lives end.
 
 Lives here: everything that changes an activation or writes to a session, as plain
-functions, so that no checkpoint can split it.  Publication, acceptance, waking, the end of
-a turn, settling and closing are each one span.  It decides nothing that `activation.py`
-and `notices.py` can decide, and waits for nothing.
+functions, so that no checkpoint can split it.  Publication, acceptance, waking, the end
+of a turn, settling and closing are each one span.  It decides nothing that
+`activation.py` and `notices.py` can decide, and waits for nothing.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from ..mailbox.events import (
 from ..mailbox.ids import Ambient
 from ..mailbox.keys import KeyTable
 from ..mailbox.message import ASSIGNING
+from ..mailbox.session import Untold
 from ..mailbox.store import KeyRow
 from ..mailbox.writer import Gate
 from .activation import Activation, Closing, Life, may_settle
@@ -169,7 +170,7 @@ class Forest:
 
     @protected
     def wake(self, activation: Activation) -> None:
-        """Open a turn in this span and start a driver for it, if something is claimable."""
+        """Open a turn in this span, if something is claimable, and start a driver."""
         if (
             not activation.driving
             and activation.life is Life.LIVE
@@ -186,9 +187,7 @@ class Forest:
         claim = session.inbox.next_claim(everything=everything)
         if not claim:
             return False
-        self.log(
-            activation, TurnOpened(session.turn + 1, claim, self.ambient.now_ms())
-        )
+        self.log(activation, TurnOpened(session.turn + 1, claim, self.ambient.now_ms()))
         if activation.wakes and any(m.source in ASSIGNING for m in session.open or ()):
             activation.wakes = 0
         return True
@@ -197,8 +196,8 @@ class Forest:
     def end_turn(self, activation: Activation, finish: Finish) -> None:
         """Close the open turn: results that are missing, promotions, and its end.
 
-        How it ends is read from the state: an interrupt or a closing beats what the turn
-        itself came to (R-145).
+        How it ends is read from the state: an interrupt or a closing beats what the
+        turn itself came to (R-145).
         """
         session = activation.session
         now = self.ambient.now_ms()
@@ -240,7 +239,7 @@ class Forest:
         activation.batch = None
 
     def interrupt(self, activation: Activation, by: str) -> None:
-        """Stop the open turn and park what waits; nothing happens without one (R-138)."""
+        """Stop the open turn and park what waits; without one, nothing (R-138)."""
         session = activation.session
         if (
             activation.life is not Life.LIVE
@@ -257,8 +256,10 @@ class Forest:
 
     @protected
     def rest(self, activation: Activation | None) -> None:
-        """Joint rules to a fixed point, upwards: who is at rest ends, then its parent is
-        looked at.  No recursion and no watcher task."""
+        """End who is at rest, then look at its parent, up to a fixed point.
+
+        There is no recursion and no watcher task.
+        """
         while (
             activation is not None
             and not activation.driving
@@ -291,7 +292,11 @@ class Forest:
             self.conclude(
                 activation,
                 Concluded(
-                    session.assignment, "cancelled", cause.cause, now, detail=cause.detail
+                    session.assignment,
+                    "cancelled",
+                    cause.cause,
+                    now,
+                    detail=cause.detail,
                 ),
             )
         errors = activation.installation.release()
@@ -359,14 +364,13 @@ class Forest:
         self,
         activation: Activation,
         parent: Activation,
-        outcomes: tuple[object, ...],
+        outcomes: tuple[Untold, ...],
         last: bool,
     ) -> None:
         session = activation.session
-        told = session.untold if not outcomes else outcomes
         bad = bool(outcomes) and (
             activation.reports == 0
-            or any(o.status != "completed" for o in told)  # type: ignore[attr-defined]
+            or any(one.status != "completed" for one in outcomes)
         )
         given = notice_given(parent, activation, bad=bad, last=last)
         if not outcomes and not self._must_wake(parent, given, last):
@@ -378,7 +382,7 @@ class Forest:
         text = notice_text(
             activation.id,
             activation.name,
-            outcomes,  # type: ignore[arg-type]
+            outcomes,
             reports=activation.reports,
             pending=len(session.inbox.waiting),
             notes=activation.notes,
@@ -390,7 +394,7 @@ class Forest:
             (text,),
             "wakeup",
             given=given,
-            about=tuple([o.message for o in outcomes]),  # type: ignore[attr-defined]
+            about=tuple([one.message for one in outcomes]),
             forced=waits and last,
         )
 

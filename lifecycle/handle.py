@@ -1,7 +1,7 @@
 """The agent handle: the live credential that callers hold.
 
-Lives here: what a caller can see of a resident agent, and do with it.  The exact object is
-the authority: a copy has none and copies nothing of the forest (R-005).
+Lives here: what a caller can see of a resident agent, and do with it.  The exact object
+is the authority: a copy has none and copies nothing of the forest (R-005).
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ class Owner(Protocol):
 
     def _follow(self, activation: Activation, after: int) -> AsyncIterator[Entry]:
         """The log of an activation, until it is gone."""
+        ...
 
     def _release(self, activation: Activation) -> None:
         """Let it settle if it is at rest."""
+        ...
 
     async def _until_gone(self, activation: Activation) -> None:
         """Wait for its end."""
+        ...
 
     async def _until_idle(self, activation: Activation) -> None:
         """Wait until nothing is open or claimable."""
-
+        ...
 
 
 class Agent:

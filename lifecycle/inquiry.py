@@ -122,7 +122,7 @@ class Inquiry:
         return outcome_in(events, message_id, TreeUsage(own, subtree))
 
     async def _settle(self, message_id: str) -> None:
-        """Let a message that was just accepted become durable before it is looked up."""
+        """Let a message that was just accepted become durable first."""
         gate = self._runtime.gate
         if any(
             isinstance(entry.event, Accepted) and entry.event.id == message_id
@@ -198,11 +198,14 @@ class Inquiry:
         """The message that a sender's key names, or `None`: settled for good."""
         runtime = self._runtime
         if runtime.gate.failed is None:
-            await runtime.gate.wait(runtime.gate.ticket)
-        row = await runtime.storage.reopened(Reader.find, sender, key)
+            await runtime.quiet()
+        read = runtime.storage.read
+        if runtime.gate.failed is not None:
+            read = runtime.storage.reopened
+        row = await read(Reader.find, sender, key)
         if row is not None:
             return row.message
-        place = await runtime.storage.reopened(Reader.place, key)
+        place = await read(Reader.place, key)
         return None if place is None else key
 
     async def explain(self, session_id: str) -> Explanation:

@@ -1,8 +1,8 @@
 """Notices: what the supervisor tells a parent when a child came to an end of its work.
 
-Lives here: whether a notice wakes the parent, when an undecided one is promoted, and what
-it says.  Pure: it looks at activations and decides; `forest.py` writes.  A notice holds no
-text that the child wrote (R-123).
+Lives here: whether a notice wakes the parent, when an undecided one is promoted, and
+what it says.  Pure: it looks at activations and decides; `forest.py` writes.  A notice
+holds no text that the child wrote (R-123).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def notice_given(
 
 
 def promotable(activation: Activation) -> tuple[str, ...]:
-    """The undecided notices that become occurrences at the end of the open turn (R-260)."""
+    """The undecided notices that the end of the open turn promotes (R-260)."""
     session = activation.session
     if (
         activation.life is not Life.LIVE
@@ -62,9 +62,7 @@ def promotable(activation: Activation) -> tuple[str, ...]:
         or not session.inbox.staged
     ):
         return ()
-    undecided = tuple(
-        [m.id for _, m in session.inbox.staged if m.given == "undecided"]
-    )
+    undecided = tuple([m.id for _, m in session.inbox.staged if m.given == "undecided"])
     if not undecided or not unread_beyond_notices(activation):
         return ()
     return undecided

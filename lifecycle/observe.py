@@ -25,16 +25,19 @@ _LOG = logging.getLogger("ramet")
 
 
 class Observer(Protocol):
-    """Hears what happens.  Every method is optional: one that is missing is not called."""
+    """Hears what happens.  Every method is optional."""
 
     def on_event(self, session_id: str, seq: int, event: object) -> None:
         """An event of a session became durable."""
+        ...
 
     def on_closing(self, session_id: str, cause: str) -> None:
         """An agent began to close by a cancel or a drain."""
+        ...
 
     def on_delta(self, session_id: str, turn: int, step: int, text: str) -> None:
         """A model streamed a piece of text."""
+        ...
 
 
 @record
@@ -47,7 +50,15 @@ class Gap:
 class Subscription:
     """A bounded buffer of one reader."""
 
-    __slots__ = ("_backend", "_closed", "_items", "_limit", "_missed", "_session", "_wake")
+    __slots__ = (
+        "_backend",
+        "_closed",
+        "_items",
+        "_limit",
+        "_missed",
+        "_session",
+        "_wake",
+    )
 
     def __init__(self, backend: Backend, session: str | None, limit: int) -> None:
         self._backend = backend

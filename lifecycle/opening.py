@@ -1,9 +1,9 @@
 """Opening: from a store to a running supervisor, and back to rest.
 
-Lives here: the one task group, the order in which things start and stop, and which errors
-come out.  Leaving the block drains: every agent rests, what waits is kept.  Drivers are
-shielded from the scope around the block, so that a cancelled host leaves an orderly drain
-that is bounded (R-169, R-230).
+Lives here: the one task group, the order in which things start and stop, and which
+errors come out.  Leaving the block drains: every agent rests, what waits is kept.
+Drivers are shielded from the scope around the block, so that a cancelled host leaves an
+orderly drain that is bounded (R-169, R-230).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def open_store(store: str | os.PathLike[str] | Store) -> Store:
 
 
 @asynccontextmanager
-async def open(
+async def open(  # noqa: A001
     store: str | os.PathLike[str] | Store,
     *,
     specs: Iterable[AgentSpec] = (),

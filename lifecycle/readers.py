@@ -1,9 +1,9 @@
 """Readers: what can be asked about sessions, messages and outcomes.
 
-Lives here: listing, statuses, outcomes, usage and explanations, from the store's index or
-one log, never from all logs.  They need a reader of a store and nothing else, so that the
-command line uses the same ones beside a running process; what is resident adds its live
-state.
+Lives here: listing, statuses, outcomes, usage and explanations, from the store's index
+or one log, never from all logs.  They need a reader of a store and nothing else, so
+that the command line uses the same ones beside a running process; what is resident adds
+its live state.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ import attrs
 
 from ..actors.contract import contract_from_record
 from ..actors.outcome import Acceptance, Outcome, TreeUsage
-from ..mailbox.errors import CorruptLogError, UnsupportedLogError
+from ..mailbox.errors import (
+    CorruptLogError,
+    UnknownMessageError,
+    UnsupportedLogError,
+)
 from ..mailbox.events import (
     Accepted,
     Concluded,
@@ -24,6 +28,7 @@ from ..mailbox.events import (
     Discarded,
     Event,
     Kind,
+    RequestFailed,
     StepEnded,
     Submitted,
     TurnEnded,
@@ -165,7 +170,9 @@ def _stored_state(row: SessionRow, *, here: bool, has_children: bool) -> str:
     return "parked"
 
 
-def status_in(events: Sequence[Event], message_id: str, session_id: str) -> MessageStatus:
+def status_in(
+    events: Sequence[Event], message_id: str, session_id: str
+) -> MessageStatus:
     """The status of a message from the durable log that accepted it."""
     session = Session()
     accepted: Accepted | None = None
@@ -173,27 +180,23 @@ def status_in(events: Sequence[Event], message_id: str, session_id: str) -> Mess
     for event in events:
         known = len(session.transcript)
         session.apply(event)
-        kind = type(event)
-        if kind is Accepted and event.id == message_id:  # type: ignore[union-attr]
-            accepted = event  # type: ignore[assignment]
+        if isinstance(event, Accepted) and event.id == message_id:
+            accepted = event
         elif accepted is None:
             continue
-        elif kind is TurnOpened and message_id in event.claimed:  # type: ignore[union-attr]
+        elif isinstance(event, TurnOpened) and message_id in event.claimed:
             return _status(accepted, session_id, "claimed", turn=session.turn)
-        elif kind is Discarded and event.id == message_id:  # type: ignore[union-attr]
-            return _status(
-                accepted,
-                session_id,
-                "discarded",
-                cause=event.detail or event.cause,  # type: ignore[union-attr]
-            )
-        elif kind is StepEnded and place:
+        elif isinstance(event, Discarded) and event.id == message_id:
+            cause = event.detail or event.cause
+            return _status(accepted, session_id, "discarded", cause=cause)
+        elif isinstance(event, (StepEnded, RequestFailed)) and place:
             return _status(accepted, session_id, "claimed", turn=session.turn)
         if accepted is not None and not place:
             for entry in session.transcript[known:]:
                 if getattr(entry, "id", None) == message_id:
                     place = len(session.transcript)
-    assert accepted is not None
+    if accepted is None:
+        raise UnknownMessageError(f"the log of {session_id} has no {message_id!r}")
     return _status(accepted, session_id, "stored")
 
 

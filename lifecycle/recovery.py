@@ -1,9 +1,9 @@
-"""Recovery: how a stored session becomes resident again, and what a crash left is closed.
+"""Recovery: how a stored session is read back, and what a crash left is closed.
 
-Lives here: loading (the only part that waits), and the plain repair that runs in the span
-of publication.  A turn that a crash cut is closed with its cause and never repeated; calls
-that were not answered say that their outcome is unknown, unless the recipient's log knows
-better; what waits is kept (R-175 to R-179).
+Lives here: loading (the only part that waits), and the plain repair that runs in the
+span of publication.  A turn that a crash cut is closed with its cause and never
+repeated; calls that were not answered say that their outcome is unknown, unless the
+recipient's log knows better; what waits is kept (R-175 to R-179).
 """
 
 from __future__ import annotations
@@ -138,9 +138,7 @@ def repair(forest: Forest, loaded: Loaded, activation: Activation) -> bool:
             text, code = _answer(loaded, place)
             forest.log(activation, CallEnded(place, text, now, code))
     if session.open is not None:
-        forest.log(
-            activation, TurnEnded("failed", "crashed", now, "the process ended")
-        )
+        forest.log(activation, TurnEnded("failed", "crashed", now, "the process ended"))
     if session.returning and session.assignment is not None:
         forest.conclude(
             activation,
@@ -189,10 +187,8 @@ def recover_children(forest: Forest, loaded: Loaded, parent: Activation) -> None
                 tell(forest, child, owner, crashed=crashed)
 
 
-def tell(
-    forest: Forest, child: Loaded, owner: Activation, *, crashed: bool
-) -> None:
-    """Tell a parent what a stored child still has to tell; one batch with its `told`."""
+def tell(forest: Forest, child: Loaded, owner: Activation, *, crashed: bool) -> None:
+    """Tell a parent what a stored child has to tell, in one batch with `told`."""
     outcomes = child.session.untold
     forest.log(shade_of(child, owner), Told(forest.ambient.now_ms()))
     header = child.session.header

@@ -1,8 +1,9 @@
 """Residency: making stored sessions resident, one at a time.
 
-Lives here: the latch and the claim around a load, and the span in which a loaded session
-becomes resident: set-ups, repair, publication, adoption of its live children, and what a
-crash left below it.  At most one activation of a session can come out of this (law 1).
+Lives here: the latch and the claim around a load, and the span in which a loaded
+session becomes resident: set-ups, repair, publication, adoption of its live children,
+and what a crash left below it.  At most one activation of a session can come out of
+this (law 1).
 """
 
 from __future__ import annotations
@@ -229,9 +230,7 @@ class Residency:
         crashed = repair(forest, loaded, shade)
         now = forest.ambient.now_ms()
         for _, message in list(session.inbox.waiting):
-            forest.log(
-                shade, Discarded(message.id, closing.cause, now, closing.detail)
-            )
+            forest.log(shade, Discarded(message.id, closing.cause, now, closing.detail))
         recover_children(forest, loaded, shade)
         if parent is not None and session.untold:
             tell(forest, loaded, parent, crashed=crashed)

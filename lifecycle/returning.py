@@ -1,8 +1,8 @@
 """Returning agents: what the contract and the ledger mean for a life.
 
-Lives here: how the decisions of a ledger become the end of a turn and the one outcome of
-an assignment, and what a returning agent is told about how to return.  Pure: it looks at
-an activation and gives data; the driver does the rest.
+Lives here: how the decisions of a ledger become the end of a turn and the one outcome
+of an assignment, and what a returning agent is told about how to return.  Pure: it
+looks at an activation and gives data; the driver does the rest.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any
 import attrs
 
 from ..actors.contract import contract_from_record
-from ..actors.ledger import Accept, Continue, Decision, Fail, Ledger, Nudge
+from ..actors.ledger import Ledger
 from ..actors.outcome import Outcome, TreeUsage
 from ..actors.receipt import receipt_of
 from ..actors.render import render, view
+from ..actors.submission import Accept, Continue, Decision, Fail, Nudge
 from ..actors.tool import Tool, ToolCall
 from ..actors.turn import COMPLETED, Finish
 from ..actors.verdict import Contract
@@ -44,7 +45,7 @@ _STOPS = {
     "requests": "request-budget",
 }
 
-_HOW = """You were asked for one result, and you end by returning it with the tool reply.
+_HOW = """You were asked for one result; you end by returning it with the tool reply.
 Text that you write without it reaches nobody."""
 
 
@@ -113,7 +114,8 @@ def finished_by(activation: Activation, decision: Decision, now: int) -> Finish 
 def _accepted(activation: Activation, decision: Accept, now: int) -> Concluded:
     session = activation.session
     ledger = activation.ledger
-    assert ledger is not None and session.assignment is not None
+    assert ledger is not None
+    assert session.assignment is not None
     receipt = receipt_of(
         ledger.contract,
         decision,

@@ -1,8 +1,8 @@
 """The runtime: where ports meet adapters, and what all operations share.
 
-Lives here: the wiring of one open store: gate, forest, admission, driver, observers, and
-the specs bound by name.  It has no operation of its own; `sending.py`, `residency.py` and
-`inquiry.py` have them, and `supervisor.py` is their public face.
+Lives here: the wiring of one open store: gate, forest, admission, driver, observers,
+and the specs bound by name.  It has no operation of its own; `sending.py`,
+`residency.py` and `inquiry.py` have them, and `supervisor.py` is their public face.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Runtime:
     async def asked(
         self, sender: str, key: str | None, *, own: bool = False
     ) -> AsyncIterator[KeyRow | None]:
-        """Ask the store for a caller's key; the accepting span belongs inside the block.
+        """Ask the store for a key; the accepting span belongs inside the block.
 
         Args:
             sender: whose key it is.

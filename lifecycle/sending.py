@@ -1,8 +1,9 @@
 """Sending: every operation that starts an agent or gives one a message.
 
-Lives here: what is awaited around the accepting spans: the key before, durability after,
-the routing of a followup to a child that is closing or not resident, and the wait of a
-call.  What is accepted, and in which order it is checked, is `admission.py`'s.
+Lives here: what is awaited around the accepting spans: the key before, durability
+after, the routing of a followup to a child that is closing or not resident, and the
+wait of a call.  What is accepted, and in which order it is checked, is
+`admission.py`'s.
 """
 
 from __future__ import annotations
@@ -312,9 +313,7 @@ class Sending:
 def _with(send: Send, stored: KeyRow | None) -> Send:
     if stored is None:
         return send
-    return Send(
-        send.operation, send.content, send.digest, send.asked, send.key, stored
-    )
+    return Send(send.operation, send.content, send.digest, send.asked, send.key, stored)
 
 
 def id_of(agent: object) -> str:

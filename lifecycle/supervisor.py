@@ -125,7 +125,8 @@ class Supervisor:
         Raises:
             DepthExceededError: it would be deeper than the parent's `max_depth`.
             SetupRevokedError: a contribution was revoked meanwhile.
-            UnauthorizedError, ActivationClosingError, KeyConflictError: nothing happened.
+            UnauthorizedError, ActivationClosingError, KeyConflictError: nothing
+            happened.
             SendUnknownError: the commit failed.
         """
         return await self._sending.start_child(parent, spec, prompt, key=key)
@@ -406,8 +407,8 @@ class Supervisor:
     def register_setup(self, contribution: Contribution) -> Callable[[], None]:
         """Register a set-up contribution; gives what revokes it.
 
-        Agents get it at their next activation.  When the revocation has returned, no new
-        call of its tools starts anywhere (law 17).
+        Agents get it at their next activation.  When the revocation has returned, no
+        new call of its tools starts anywhere (law 17).
 
         Raises:
             UsageError: it is not a plain function.
@@ -456,7 +457,11 @@ class Supervisor:
         }
 
     async def children(
-        self, session_id: str | None = None, *, after: str | None = None, limit: int = 100
+        self,
+        session_id: str | None = None,
+        *,
+        after: str | None = None,
+        limit: int = 100,
     ) -> list[Listing]:
         """A page of the direct children of a session (`None`: the roots)."""
         return await self._inquiry.children(session_id, after, limit)

@@ -1,8 +1,8 @@
 """Teardown: bringing activations to rest in bounded time.
 
 Lives here: the wait for the end of what was closed, and the grace after which a driver
-that does not come back is given up.  The grace belongs to a task of the supervisor, not to
-the caller, so that a caller who is cancelled leaves a teardown that still completes.
+that does not come back is given up.  The grace belongs to a task of the supervisor, not
+to the caller, so that a caller who is cancelled leaves a teardown that still completes.
 """
 
 from __future__ import annotations

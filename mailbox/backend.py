@@ -5,10 +5,12 @@ backend's own means, and a runtime does both for every turn.  Obligations:
 
 * `spawn` starts a task of its own, in a copy of the context in which the backend was
   made, and never raises for what the task does; the function given catches everything.
-* `wait` calls `register` once, at once, with a plain callback, and returns when that was
-  called.  The callback may be called at any later time, once or more often, also when the
-  waiter was cancelled.  `wait` is a checkpoint and can be cancelled.
-* `post` may be called from any thread; the callback runs in the loop.  After the loop has
+* `wait` calls `register` once, at once, with a plain callback, and returns when that
+was
+  called.  The callback may be called at any later time, once or more often, also when
+  the waiter was cancelled.  `wait` is a checkpoint and can be cancelled.
+* `post` may be called from any thread; the callback runs in the loop.  After the loop
+has
   ended it does nothing.
 * `finished` waits until every task that was spawned has returned.
 
@@ -33,18 +35,23 @@ class Backend(Protocol):
 
     def spawn(self, function: Callable[..., Awaitable[None]], *arguments: Any) -> None:
         """Start a task."""
+        ...
 
     async def wait(self, register: Callable[[Callable[[], None]], None]) -> None:
         """Wait until the registered callback is called."""
+        ...
 
     def post(self, callback: Callable[[], None]) -> None:
         """Run a callback in the loop, from any thread."""
+        ...
 
     async def finished(self) -> None:
         """Wait until no spawned task is left."""
+        ...
 
     def tasks(self) -> int:
         """How many spawned tasks have not returned."""
+        ...
 
 
 def current_backend(group: anyio.abc.TaskGroup) -> Backend:

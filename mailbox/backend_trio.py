@@ -9,17 +9,23 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import trio
 
 __all__ = ["TrioBackend", "in_trio", "protected"]
 
-protected = trio.lowlevel.enable_ki_protection
-"""Defers `KeyboardInterrupt` on trio to the next checkpoint of the main task, so that a
-span is never cut in the middle; the outermost function is enough.  It costs nothing on
-asyncio, which cancels the main task instead."""
+T = TypeVar("T", bound=Callable[..., Any])
+
+
+def protected(function: T) -> T:
+    """Defer `KeyboardInterrupt` on trio to a checkpoint of the main task.
+
+    So a span is never cut in the middle; the outermost function is enough.  It costs
+    nothing on asyncio, which cancels the main task instead.
+    """
+    return trio.lowlevel.enable_ki_protection(function)
 
 
 def in_trio() -> bool:
@@ -43,7 +49,8 @@ class TrioBackend:
     def spawn(self, function: Callable[..., Awaitable[None]], *arguments: Any) -> None:
         """Start a task in the nursery, in a context of its own."""
         self._running += 1
-        self._context.copy().run(self._nursery.start_soon, self._run, function, arguments)
+        run: Any = self._run
+        self._context.copy().run(self._nursery.start_soon, run, function, arguments)
 
     async def _run(
         self, function: Callable[..., Awaitable[None]], arguments: tuple[Any, ...]

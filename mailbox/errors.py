@@ -75,7 +75,7 @@ class UsageError(RametError):
 
 
 class InvalidArgumentsError(RametError):
-    """Raised when the raw arguments of a tool call are not strict JSON or do not fit."""
+    """Raised when raw arguments of a tool call are not strict JSON or do not fit."""
 
     code = "INVALID_ARGS"
 
@@ -87,7 +87,7 @@ class UnauthorizedError(RametError):
 
 
 class ActivationClosingError(RametError):
-    """Raised when the caller's own activation is closing, and not because of a drain."""
+    """Raised when the caller's own activation is closing, not because of a drain."""
 
     code = "ACTIVATION_CLOSING"
 
@@ -105,7 +105,7 @@ class ParentUnavailableError(RametError):
 
 
 class NotResidentError(RametError):
-    """Raised by `inject` when the child is not resident; a `followup` would resume it."""
+    """Raised by `inject` when the child is not resident; `followup` resumes it."""
 
     code = "NOT_RESIDENT"
 
@@ -117,7 +117,7 @@ class NotResumableError(RametError):
 
 
 class SessionHeldError(RametError):
-    """Raised by `resume` when another activation, here or elsewhere, holds the session."""
+    """Raised by `resume` when another activation, anywhere, holds the session."""
 
     code = "SESSION_HELD"
 
@@ -153,7 +153,7 @@ class UnknownMessageError(RametError):
 
 
 class SelfWaitError(RametError):
-    """Raised when code inside an agent's own turn waits for that agent's rest or end."""
+    """Raised when code in an agent's own turn waits for that agent's rest or end."""
 
     code = "SELF_WAIT"
 
@@ -182,7 +182,7 @@ class PersistenceUnavailableError(RametError):
 
 
 class IllegalEventError(RametError):
-    """Raised by a machine when its present state does not allow an event; a bug of ours."""
+    """Raised by a machine when its state does not allow an event; a bug of ours."""
 
     code = "ILLEGAL_EVENT"
 
@@ -194,6 +194,6 @@ class CorruptLogError(RametError):
 
 
 class UnsupportedLogError(RametError):
-    """Raised when a stored event is of a kind or version that this release cannot read."""
+    """Raised when a stored event is of a kind or version unknown to this release."""
 
     code = "UNSUPPORTED_LOG"

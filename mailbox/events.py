@@ -1,9 +1,9 @@
 """The closed union of what a session's log stores.
 
 Lives here: one class for each thing that can have happened to a session, in the past
-tense.  They are immutable data; `session.py` says what they mean and `codec.py` how they
-are written.  A new kind needs a new entry in `Event`, and a new meaning of an old one a
-new `codec.VERSION`.
+tense.  They are immutable data; `session.py` says what they mean and `codec.py` how
+they are written.  A new kind needs a new entry in `Event`, and a new meaning of an old
+one a new `codec.VERSION`.
 
 `at` is always the wall clock in milliseconds since 1970.
 """
@@ -166,7 +166,7 @@ class CallEnded:
 
 @record
 class Submitted:
-    """A return was judged.  `value` is canonical text, kept also when it was refused."""
+    """A return was judged.  `value` is canonical text, also of what was refused."""
 
     place: int
     verdict: Literal["valid", "invalid", "duplicate", "conflict", "missing"]
@@ -193,7 +193,7 @@ class Promoted:
 
 @record
 class TurnEnded:
-    """The open turn ended.  Its claimed assignments end with it, unless the agent returns.
+    """The open turn ended, and its claimed assignments, unless the agent returns.
 
     `cause` is a stable code (`None`: completed), `detail` what a person wants to know.
     """
@@ -230,7 +230,7 @@ class Concluded:
 
 @record
 class Ended:
-    """The activation ended.  `told`: the parent knows every outcome, in the same batch."""
+    """The activation ended.  `told`: the same batch tells the parent every outcome."""
 
     reason: str
     told: bool
@@ -239,7 +239,7 @@ class Ended:
 
 @record
 class Told:
-    """The outcomes that were still untold are in the parent's log, in the same batch."""
+    """The outcomes that were untold are told to the parent in the same batch."""
 
     at: int
 

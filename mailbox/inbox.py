@@ -1,8 +1,8 @@
 """The inbox: the only queue of turns, and the order in which messages enter.
 
-Lives here: which accepted messages wait, which are staged, and what enters together.  It
-knows messages and senders, not turns: the session tells it when a position is safe.  A
-message is staged while an earlier occurrence of its own sender still waits, so that
+Lives here: which accepted messages wait, which are staged, and what enters together.
+It knows messages and senders, not turns: the session tells it when a position is safe.
+A message is staged while an earlier occurrence of its own sender still waits, so that
 between two parties order is that of acceptance, whatever the delivery (law 3).
 """
 
@@ -126,8 +126,10 @@ class Inbox:
         raise IllegalEventError(f"{message_id} is not an undecided notice")
 
     def enter(self, claimed: list[Placed]) -> list[Accepted]:
-        """What enters at a safe position: the claimed and what they unblock, in order of
-        acceptance."""
+        """What enters at a safe position, in order of acceptance.
+
+        That is the claimed, and what is staged and not blocked any more.
+        """
         if not self.staged:
             return [message for _, message in claimed]
         entering = list(claimed)

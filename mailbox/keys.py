@@ -1,10 +1,10 @@
 """Keys in this process: what a sender's key names while the store may not know it yet.
 
-Lives here: the table of keys that were accepted and are not durable, and the rule of when
-one may leave it.  A send with a caller's key first asks the store, which is an await, and
-checks this table in its accepting span.  A key leaves when it is durable and no operation
-that asked before is still on its way to its span: else that one would find it in neither
-place (R-222, R-255).
+Lives here: the table of keys that were accepted and are not durable, and the rule of
+when one may leave it.  A send with a caller's key first asks the store, which is an
+await, and checks this table in its accepting span.  A key leaves when it is durable and
+no operation that asked before is still on its way to its span: else that one would find
+it in neither place (R-222, R-255).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What passes between agents, and what a model is shown of it.
 
 Lives here: content and its check, the usage of a request, and the four classes of which
-a transcript is made.  A transcript is a list of these; the fold of a log gives it, and a
-model port gets it as it is.
+a transcript is made.  A transcript is a list of these; the fold of a log gives it, and
+a model port gets it as it is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 Content: TypeAlias = str | Sequence[str | dict[str, Any]]
-"""What a caller may send: a text, or a list of texts and `{"type": "text", "text": ...}`."""
+"""What may be sent: a text, or a list of texts and `{"type": "text", "text": ...}`."""
 
 Delivery = Literal["quiet", "wakeup"]
 
@@ -98,7 +98,7 @@ class Call:
 
 @record
 class CallResult:
-    """What a tool call came to: its text for the model, and a code if it is an error."""
+    """What a tool call came to: a text for the model, and a code if it is an error."""
 
     content: str
     error: str | None = None
@@ -116,7 +116,7 @@ class UserMessage:
 
 @record
 class AssistantMessage:
-    """What a model answered in one step; `cut` when it was stopped while it streamed."""
+    """What a model answered in one step; `cut` when it was stopped meanwhile."""
 
     text: str
     calls: tuple[Call, ...] = ()
@@ -154,7 +154,8 @@ def to_blocks(content: Content) -> tuple[str, ...]:
         blocks = tuple(map(_block, content))
     else:
         raise UsageError(
-            f"content must be text or a list of text blocks, not {type(content).__name__}"
+            "content must be text or a list of text blocks, not"
+            f" {type(content).__name__}"
         )
     for block in blocks:
         if block and not block.isspace():

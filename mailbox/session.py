@@ -204,7 +204,8 @@ class Session:
             self.transcript.append(AssistantMessage(event.text, event.calls, event.cut))
         if event.calls:
             self.calls = event.calls
-            self.results = [None] * len(event.calls)
+            results: list[CallResult | None] = [None] * len(event.calls)
+            self.results = results
         self.unread = False
         self._count_request(event.usage)
 

@@ -1,9 +1,9 @@
 """The asynchronous face of a synchronous store: one writer thread, one reader thread.
 
 Lives here: in which thread the calls of a store run, and how their answers come back to
-the loop.  It knows nothing of batches or of what is stored.  A store that does not block
-is called in the loop's own thread, with a checkpoint, so that a simulator stays in
-control; a read then reads first and hands over later, as a thread would.
+the loop.  It knows nothing of batches or of what is stored.  A store that does not
+block is called in the loop's own thread, with a checkpoint, so that a simulator stays
+in control; a read then reads first and hands over later, as a thread would.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Storage:
         self._writer: _Worker | None = None
         self._reader: _Worker | None = None
         self._readers: list[Reader] = []
+        self._recovered = False
 
     async def start(self) -> None:
         """Open the store."""
@@ -69,22 +70,22 @@ class Storage:
         return answer  # type: ignore[no-any-return]
 
     async def reopened(self, method: Callable[..., T], *arguments: Any) -> T:
-        """Read through a fresh handle: what is stored, also after a failed commit."""
+        """Read what is stored for good, after a commit has failed.
 
-        def ask() -> T:
-            reader = self.store.reader()
-            try:
-                value: T = getattr(reader, method.__name__)(*arguments)
-                return value
-            finally:
-                reader.close()
+        The store is closed and opened again first: only its own recovery decides what
+        of a failed commit is there (R-071, R-187).
 
-        if self._reader is None:
-            value = ask()
-            await anyio.lowlevel.checkpoint()
-            return value
-        answer = await self._reader.ask(ask)
-        return answer  # type: ignore[no-any-return]
+        Raises:
+            PersistenceUnavailableError: it cannot be opened again.
+        """
+        if not self._recovered:
+            await self._write(self._reopen)
+            self._recovered = True
+        return await self._write(getattr(self.store, method.__name__), *arguments)
+
+    def _reopen(self) -> None:
+        self.store.close()
+        self.store.open()
 
     async def stop(self) -> None:
         """Let the threads finish what they have, and close the store."""

@@ -8,13 +8,16 @@ Obligations (the suite in `ramet.testing.StoreContract` checks them):
 * `append` stores a batch whole or not at all, and returns only when it survives a kill
   and a loss of power.  A batch spans sessions.  When it raises, the caller treats the
   outcome as unknown and never calls `append` on this object again.
-* An append whose expected sequence or epoch does not match raises `SessionHeldError` and
+* An append whose expected sequence or epoch does not match raises `SessionHeldError`
+and
   changes nothing.
 * A key is unique for its sender, for good.  A second one raises `KeyConflictError`: the
   runtime asks before, so that this is an assertion and not a path.
-* Reading methods change nothing and see whole batches only.  A missing thing is `None` or
+* Reading methods change nothing and see whole batches only.  A missing thing is `None`
+or
   empty, never an error; a log that cannot be read raises `CorruptLogError` or
-  `UnsupportedLogError`, and a store that cannot be reached `PersistenceUnavailableError`.
+  `UnsupportedLogError`, and a store that cannot be reached
+  `PersistenceUnavailableError`.
 """
 
 from __future__ import annotations
@@ -36,8 +39,8 @@ class Summary:
 
     `activation` is the live activation or `None`; `turn` the number of the last turn,
     `turn_open` whether it is open; `parked` whether an interrupt parked the queue;
-    `pending` the waiting occurrences; `staged` the staged messages; `untold` the outcomes
-    that the parent was not told; `usage` the session's own.
+    `pending` the waiting occurrences; `staged` the staged messages; `untold` the
+    outcomes that the parent was not told; `usage` the session's own.
     """
 
     activation: str | None
@@ -64,9 +67,10 @@ class Entry:
 class Batch:
     """Events in commit order, and for each session that they touch what must hold.
 
-    `expected` gives each touched session's `seq` before the batch (0: it must not exist),
-    `summaries` its index row after it.  `epochs` holds the epoch of the claim under which
-    it is written; a session that the batch creates is claimed by it, with epoch 1.
+    `expected` gives each touched session's `seq` before the batch (0: it must not
+    exist), `summaries` its index row after it.  `epochs` holds the epoch of the claim
+    under which it is written; a session that the batch creates is claimed by it, with
+    epoch 1.
     """
 
     holder: str
@@ -94,7 +98,7 @@ class KeyRow:
 class SessionRow:
     """A session in the index: the unchanging part of its header, and its summary.
 
-    `rowid` is the place in listing order: creation time, then id.
+    `seq` is how many events its log holds.
     """
 
     session: str
@@ -115,33 +119,42 @@ class Reader(Protocol):
 
     def load(self, session: str, after: int = 0) -> list[Event]:
         """The events of a log whose `seq` is at least `after`, in order."""
+        ...
 
     def row(self, session: str) -> SessionRow | None:
         """The index row of a session."""
+        ...
 
     def children(
         self, parent: str | None, after: str | None = None, limit: int = 100
     ) -> list[SessionRow]:
         """A page of the direct children (`None`: the roots), in order of creation time,
         then id, beginning after the session `after`."""
+        ...
 
     def unfinished(self, parent: str) -> list[SessionRow]:
-        """The direct children with a live activation, an open turn or untold outcomes."""
+        """The direct children with a live activation or with untold outcomes."""
+        ...
 
     def find(self, sender: str, key: str) -> KeyRow | None:
         """What a key of a sender names."""
+        ...
 
     def place(self, message: str) -> str | None:
         """The session whose log accepted a message."""
+        ...
 
     def usage(self, session: str) -> tuple[Usage, Usage]:
         """A session's own usage and that of its subtree, itself included."""
+        ...
 
     def sessions(self) -> int:
         """How many sessions there are."""
+        ...
 
     def close(self) -> None:
         """Let go of everything; may be called twice."""
+        ...
 
 
 @runtime_checkable
@@ -149,7 +162,7 @@ class Store(Reader, Protocol):
     """The writing half.  One object serves one supervisor."""
 
     blocking: bool
-    """Whether calls may block on a disk or a network, so that they belong in a thread."""
+    """Whether calls may block on a disk or a network, and so belong in a thread."""
 
     def open(self) -> None:
         """Make it ready: take the writer's lock, check durability, void dead claims.
@@ -159,9 +172,11 @@ class Store(Reader, Protocol):
             PersistenceUnavailableError: it cannot be reached, or is not in the durable
                 mode that it needs.
         """
+        ...
 
     def append(self, batch: Batch) -> None:
         """Store a batch whole, durably."""
+        ...
 
     def claim(self, session: str, holder: str) -> int:
         """Take the claim on a stored session; gives the new epoch.
@@ -169,9 +184,12 @@ class Store(Reader, Protocol):
         Raises:
             SessionHeldError: another live holder has it.
         """
+        ...
 
     def release(self, session: str, holder: str) -> None:
         """Give a claim back if `holder` has it; else nothing."""
+        ...
 
     def reader(self) -> Reader:
         """A reader for use beside this writer, from one other thread."""
+        ...

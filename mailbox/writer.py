@@ -1,9 +1,9 @@
 """The durability gate: one commit order for a store, and group commit.
 
-Lives here: what is written but not stored yet, who waits for it, and what happens when a
-commit fails.  A span is a piece of synchronous code; what it writes goes onto one pending
-list, and only the gate's own task takes that list, so that every span is stored whole and
-a group is whatever piled up while the last one was being stored.
+Lives here: what is written but not stored yet, who waits for it, and what happens when
+a commit fails.  A span is a piece of synchronous code; what it writes goes onto one
+pending list, and only the gate's own task takes that list, so that every span is stored
+whole and a group is whatever piled up while the last one was being stored.
 
 A ticket is the place of an event in the commit order.  An event is durable when
 `gate.durable` has reached its ticket.  After a commit has failed nothing more is stored
@@ -103,7 +103,7 @@ class Gate:
 
     @protected
     async def run(self) -> None:
-        """Store what is written, until `stop`; run it shielded, in a task of its own."""
+        """Store what is written, until `stop`; in a task of its own, shielded."""
         while True:
             if not self._pending:
                 if self._stopping:

@@ -43,7 +43,7 @@ from .actors.tools_talk import control_setup, report_setup
 from .lifecycle.errors import SetupReleaseError, SetupRevokedError, TeardownError
 from .lifecycle.handle import Agent
 from .lifecycle.observe import Gap, Observer
-from .lifecycle.opening import open  # noqa: A004
+from .lifecycle.opening import open  # noqa: A004, F401
 from .lifecycle.readers import Explanation, Listing, MessageStatus
 from .lifecycle.sending import Started
 from .lifecycle.supervisor import Supervisor

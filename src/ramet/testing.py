@@ -1,4 +1,4 @@
-"""What tests of agents need: scripted models, gates and the contract suites of ports."""
+"""What tests of agents need: scripted models, gates and contract suites."""
 
 from .actors.model_scripted import Gate, ScriptedModel, ScriptExhaustedError, call, step
 from .lifecycle.contract_store import StoreContract

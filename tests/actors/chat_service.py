@@ -1,8 +1,8 @@
 """A small chat-completions service on loopback that plays what a test tells it.
 
 Lives here: the service, which runs in threads, and the words in which a test says what
-one answer does.  It waits for nothing by the clock: an answer that hangs hangs until the
-client goes away.
+one answer does.  It waits for nothing by the clock: an answer that hangs hangs until
+the client goes away.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-__all__ = ["HANG", "DROP", "ChatService", "Failure", "chunk", "serve", "tool_piece"]
+__all__ = ["DROP", "HANG", "ChatService", "Failure", "chunk", "serve", "tool_piece"]
 
 HANG = "hang"
 """Wait until the client closes the connection."""
@@ -61,7 +61,7 @@ def tool_piece(
     index: int | None,
     arguments: str = "",
     name: str | None = None,
-    id: str | None = None,
+    call_id: str | None = None,
 ) -> dict[str, Any]:
     """One piece of a tool call."""
     function: dict[str, Any] = {"arguments": arguments}
@@ -70,8 +70,8 @@ def tool_piece(
     piece: dict[str, Any] = {"function": function}
     if index is not None:
         piece["index"] = index
-    if id is not None:
-        piece["id"] = id
+    if call_id is not None:
+        piece["id"] = call_id
     return piece
 
 
@@ -107,8 +107,8 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: ChatService
 
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Say nothing."""
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers["content-length"]))

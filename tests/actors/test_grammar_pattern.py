@@ -102,8 +102,9 @@ def test_the_grammar_accepts_what_the_pattern_means(
     ],
 )
 def test_what_the_grammar_cannot_say_is_refused(pattern: str) -> None:
-    with pytest.raises(PatternError, match="."):
+    with pytest.raises(PatternError) as caught:
         pattern_expression(pattern, 5)
+    assert str(caught.value)
 
 
 @given(st.text(st.characters(codec="utf-8")))
