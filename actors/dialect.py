@@ -11,16 +11,19 @@ from typing import Any, NoReturn
 
 from ..mailbox.canonical import (
     canonical_json,
+    data_fault,
     number_text,
     value_path,
 )
-from ..mailbox.errors import UsageError
 from ..mailbox.frozen import FrozenDict, FrozenList
 from .errors import DeclarationError, UnsupportedSchemaError
 
-__all__ = ["DIALECT", "check_declaration", "keeps_meaning_when_strict"]
+__all__ = ["DIALECT", "MARGIN", "check_declaration", "keeps_meaning_when_strict"]
 
 DIALECT = "ramet-json-subset-1"
+
+MARGIN = 16
+"""The levels of nesting that a schema leaves to the records and requests around it."""
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _LARGEST = 2**53 - 1
@@ -47,10 +50,10 @@ def check_declaration(schema: object) -> str:
         UnsupportedSchemaError: with the path of the node at fault; its cause says
             what the fault is.
     """
-    try:
-        text = canonical_json(schema)
-    except UsageError as error:
-        _refuse("$", f"the schema is not JSON data: {error}")
+    fault = data_fault(schema, MARGIN)
+    if fault is not None:
+        _refuse("$", f"not JSON data: {value_path(fault[0])} {fault[1]}")
+    text = canonical_json(schema)
     nodes: list[tuple[Any, str]] = [(schema, "$")]
     while nodes:
         node, path = nodes.pop()

@@ -15,9 +15,16 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from ..mailbox.canonical import canonical_json, digest_text, freeze
-from ..mailbox.errors import InvalidArgumentsError, UsageError
+from ..mailbox.canonical import (
+    canonical_json,
+    data_fault,
+    digest_text,
+    freeze,
+    value_path,
+)
+from ..mailbox.errors import InvalidArgumentsError
 from .arguments import parse_arguments
+from .dialect import MARGIN
 from .errors import DeclarationError, UnsupportedSchemaError
 from .model import ToolSchema
 from .schema import Schema
@@ -86,12 +93,12 @@ def _check_callable(tool: Tool, attribute: attrs.Attribute[Any], run: Any) -> No
 
 
 def _checked_parameters(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-    try:
-        node = freeze(parameters)
-    except UsageError as error:
+    fault = data_fault(parameters, MARGIN)
+    if fault is not None:
         raise DeclarationError(
-            f"a tool's parameters are not JSON data: {error}"
-        ) from None
+            f"a tool's parameters are not JSON data: {value_path(fault[0])} {fault[1]}"
+        )
+    node = freeze(parameters)
     if not isinstance(node, dict) or node.get("type") != "object":
         raise DeclarationError(
             "a tool's parameters must be a JSON schema of the type object"

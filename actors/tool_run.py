@@ -44,7 +44,7 @@ async def run_tool(tool: Tool, raw_arguments: str, call: ToolCall) -> CallResult
     try:
         if tool.blocking:
             attempt = partial(_attempted, tool, arguments, call)
-            value = await anyio.to_thread.run_sync(attempt, abandon_on_cancel=True)
+            (value,) = await anyio.to_thread.run_sync(attempt, abandon_on_cancel=True)
         else:
             value = tool.run(arguments, call)
         if inspect.isawaitable(value):
@@ -72,12 +72,15 @@ def failure_result(error: BaseException) -> CallResult:
     return CallResult(f"{name}: {text}" if text else name, "TOOL_FAILED")
 
 
-def _attempted(tool: Tool, arguments: dict[str, Any], call: ToolCall) -> Any:
-    """Call a blocking tool in its thread; whatever it raises there is its own."""
+def _attempted(tool: Tool, arguments: dict[str, Any], call: ToolCall) -> tuple[Any]:
+    """Call a blocking tool in its thread; whatever it raises there is its own.
+
+    What it gives is wrapped, since a thread may not hand an awaitable over as it is.
+    """
     try:
-        return tool.run(arguments, call)
+        return (tool.run(arguments, call),)
     except BaseException as error:
-        return failure_result(error)
+        return (failure_result(error),)
 
 
 def _result(value: Any) -> CallResult:

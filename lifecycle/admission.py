@@ -25,6 +25,7 @@ from ..mailbox.errors import (
     DrainingError,
     InboxFullError,
     NotResidentError,
+    NotResumableError,
     ParentUnavailableError,
     PersistenceUnavailableError,
     UnauthorizedError,
@@ -347,6 +348,11 @@ class Admission:
             child = revive(activation)
         if child.session.header.parent != activation.id:
             raise UnauthorizedError(f"{child_id} is not a child of {activation.id}")
+        if child.session.header.kind != "continuable":
+            raise NotResumableError(
+                f"{child_id} is {child.session.header.kind}: only a continuable child"
+                " gets followups"
+            )
         if child.life is not Life.LIVE:
             return child
         return self._accept(child, activation.id, send)

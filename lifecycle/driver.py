@@ -63,12 +63,20 @@ class Driver:
     async def run(self, activation: Activation) -> None:
         """Drive an activation with an open turn until nothing is claimable.
 
-        It never raises: what a model or a tool does ends the turn, not the process.
+        What a model or a tool does ends the turn, not the process; only a
+        `KeyboardInterrupt` or a native cancel comes out, after the agent has ended.
         """
         forest = self._forest
         CURRENT.set(activation)
+        fatal: BaseException | None = None
         while True:
-            finish = await self._turn(activation)
+            try:
+                finish = await self._turn(activation)
+            except BaseException as error:
+                fatal = error
+                closing = Closing("cancelled", f"{type(error).__name__} in the turn")
+                forest.close([activation], closing)
+                finish = Finish("cancelled", "cancelled", closing.detail)
             activation.scope = None
             if activation.gone:
                 return
@@ -77,6 +85,8 @@ class Driver:
                 break
         activation.driving = False
         forest.rest(activation)
+        if fatal is not None:
+            raise fatal
         if activation.on_idle is not None and not activation.gone:
             waiting, activation.on_idle = activation.on_idle, None
             for callback in waiting:
@@ -94,10 +104,6 @@ class Driver:
             return Finish("cancelled", "drain", "the store failed")
         except (Exception, SystemExit) as error:
             return turn.failed("unclassified", f"{type(error).__name__}: {error}")
-        except BaseException as error:
-            closing = Closing("cancelled", f"{type(error).__name__} in the turn")
-            self._forest.close([activation], closing)
-            return Finish("cancelled", "cancelled", closing.detail)
         finally:
             turn.keep_partial()
         if not activation.stopped and deadline is not None:

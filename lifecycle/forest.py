@@ -317,7 +317,8 @@ class Forest:
     def _fire_gone(self, activation: Activation) -> None:
         callbacks = (*(activation.on_gone or ()), *(activation.on_idle or ()))
         activation.on_gone = activation.on_idle = None
-        self.gate.epochs.pop(activation.id, None)
+        if activation.id in self.gate.epochs:
+            self.gate.forget_epoch(activation.id, activation.ticket)
         for callback in callbacks:
             callback()
 
@@ -337,7 +338,7 @@ class Forest:
         if header.kind == "oneshot":
             if header.background:
                 self._tell_outcome(activation, parent, last)
-            elif parent.session.returning or parent.session.inbox.staged:
+            else:
                 self._notice(activation, parent, (), last)
             return
         self._notice(activation, parent, outcomes, last)

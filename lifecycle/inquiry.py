@@ -7,7 +7,7 @@ while a drain runs (R-161).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from ..actors.outcome import Outcome, TreeUsage
@@ -39,6 +39,26 @@ from .readers import (
 from .runtime import Runtime
 
 __all__ = ["Inquiry"]
+
+
+class _Changed:
+    """Whether something has changed since it was last looked at."""
+
+    def __init__(self) -> None:
+        self.told = False
+        self._wake: Callable[[], None] | None = None
+
+    def forget(self) -> None:
+        self.told = False
+        self._wake = None
+
+    def tell(self) -> None:
+        self.told = True
+        if self._wake is not None:
+            self._wake()
+
+    def when_told(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
 
 
 class Inquiry:
@@ -136,28 +156,25 @@ class Inquiry:
         await self._settle(message_id)
         session_id = await self._place(message_id)
         self._forbid_own(session_id, message_id)
-        while True:
-            changed = False
-
-            def change() -> None:
-                nonlocal changed
-                changed = True
-
-            runtime.stage.watch(session_id, change)
-            outcome = await self.outcome(message_id)
-            if outcome is not None:
-                return outcome
-            if session_id not in runtime.forest.live:
-                await self._refuse_parked(session_id, message_id)
-            if runtime.gate.failed is not None:
-                raise PersistenceUnavailableError(
-                    "a commit failed: whether this assignment ended is known after the"
-                    " next open"
-                ) from runtime.gate.failed
-            if not changed:
-                await runtime.backend.wait(
-                    lambda done: runtime.stage.watch(session_id, done)
-                )
+        changed = _Changed()
+        try:
+            while True:
+                changed.forget()
+                runtime.stage.watch(session_id, changed.tell)
+                outcome = await self.outcome(message_id)
+                if outcome is not None:
+                    return outcome
+                if session_id not in runtime.forest.live:
+                    await self._refuse_parked(session_id, message_id)
+                if runtime.gate.failed is not None:
+                    raise PersistenceUnavailableError(
+                        "a commit failed: whether this assignment ended is known after"
+                        " the next open"
+                    ) from runtime.gate.failed
+                if not changed.told:
+                    await runtime.backend.wait(changed.when_told)
+        finally:
+            runtime.stage.unwatch(session_id, changed.tell)
 
     def _forbid_own(self, session_id: str, message_id: str) -> None:
         live = self._runtime.forest.live.get(session_id)

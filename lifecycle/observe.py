@@ -139,6 +139,14 @@ class Stage:
         """Call back once, when the next event of a session is durable."""
         self._watching.setdefault(session, []).append(callback)
 
+    def unwatch(self, session: str, callback: Callable[[], None]) -> None:
+        """Forget a callback that was not called yet."""
+        callbacks = self._watching.get(session)
+        if callbacks is not None and callback in callbacks:
+            callbacks.remove(callback)
+            if not callbacks:
+                del self._watching[session]
+
     def say(self, text: str) -> None:
         """Warn the operator of something that no event tells."""
         _LOG.warning("%s", text)

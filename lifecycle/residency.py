@@ -107,7 +107,7 @@ class Residency:
         runtime = self._runtime
         if type(session_id) is not str:
             raise UsageError("a session is named by its id")
-        runtime.calls += 1
+        runtime.enter()
         try:
             await anyio.lowlevel.checkpoint_if_cancelled()
             runtime.admission.open()
@@ -117,7 +117,7 @@ class Residency:
             async with self.loading(session_id) as loaded:
                 activation = self._resume(loaded)
         finally:
-            runtime.calls -= 1
+            runtime.leave()
         await runtime.stored(session_id, activation.ticket, None)
         return runtime.agent(activation)
 

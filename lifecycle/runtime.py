@@ -8,7 +8,7 @@ and the specs bound by name.  It has no operation of its own; `sending.py`,
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 import anyio.lowlevel
@@ -71,10 +71,11 @@ class Runtime:
         self.specs: dict[str, AgentSpec] = {}
         self.failures: list[Exception] = []
         self.calls = 0
+        self._on_no_calls: Callable[[], None] | None = None
         for spec in specs:
             self._name_spec(spec)
         self.gate.on_commit = self.stage.committed
-        self.gate.on_failure = self.forest.store_failed
+        self.gate.on_failure = self._store_failed
         self.gate.on_error = self._note_error
         self.forest.on_closing = self._tell_closing
         self.forest.view = self._view
@@ -123,7 +124,7 @@ class Runtime:
         """
         if not own:
             check_key(key)
-        self.calls += 1
+        self.enter()
         try:
             if key is None:
                 await anyio.lowlevel.checkpoint_if_cancelled()
@@ -136,7 +137,26 @@ class Runtime:
             finally:
                 self.forest.keys.end_asking()
         finally:
-            self.calls -= 1
+            self.leave()
+
+    def enter(self) -> None:
+        """An operation that admits work is under way."""
+        self.calls += 1
+
+    def leave(self) -> None:
+        """That operation has left its span, or gave up."""
+        self.calls -= 1
+        if not self.calls and self._on_no_calls is not None:
+            done, self._on_no_calls = self._on_no_calls, None
+            done()
+
+    async def no_calls(self) -> None:
+        """Wait until no operation is between its first check and its span (R-166)."""
+        if self.calls:
+            await self.backend.wait(self._when_no_calls)
+
+    def _when_no_calls(self, done: Callable[[], None]) -> None:
+        self._on_no_calls = done
 
     async def stored(self, name: str, ticket: int, key: str | None) -> None:
         """Wait until what `name` names is durable."""
@@ -160,6 +180,10 @@ class Runtime:
 
     def _drive(self, activation: Activation) -> None:
         self.backend.spawn(self.driver.run, activation)
+
+    def _store_failed(self) -> None:
+        self.forest.store_failed()
+        self.stage.close()
 
     def _note_error(self, error: BaseException) -> None:
         if isinstance(error, Exception):

@@ -251,12 +251,12 @@ class Sending:
                 delivery = child._activation.bound.policy.report_delivery
         send = self._send("report", content, key, delivery)
         if key is None or own:
-            runtime.calls += 1
+            runtime.enter()
             try:
                 await anyio.lowlevel.checkpoint_if_cancelled()
                 message, ticket = runtime.admission.report(child, send)
             finally:
-                runtime.calls -= 1
+                runtime.leave()
         else:
             async with runtime.asked(id_of(child), key) as stored:
                 message, ticket = runtime.admission.report(child, _with(send, stored))

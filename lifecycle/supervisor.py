@@ -391,8 +391,11 @@ class Supervisor:
         if forest.draining is None:
             forest.draining = closing
         tops = [one for one in forest.live.values() if one.parent is None]
-        await runtime.teardown.bring_down(tops, closing, deadline_s)
-        await runtime.quiet()
+        try:
+            await runtime.teardown.bring_down(tops, closing, deadline_s)
+        finally:
+            await runtime.no_calls()
+            await runtime.quiet()
 
     def _exact(self, agent: object) -> Activation:
         live = self._runtime.forest.live

@@ -11,13 +11,17 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import time
 from pathlib import Path
 
 from .errors import PersistenceUnavailableError, StoreInUseError
 
-__all__ = ["FileLock", "create_private"]
+__all__ = ["FileLock", "create_private", "lock_owner"]
 
 _PRIVATE = stat.S_IRUSR | stat.S_IWUSR
+
+_LOOKS = 200
+"""How many looks of others a writer lets pass, a millisecond each."""
 
 
 def create_private(path: Path, flags: int) -> int:
@@ -95,9 +99,51 @@ class FileLock:
                 os.close(descriptor)
 
 
-def _owner(descriptor: int) -> str:
+def lock_owner(path: Path) -> int | None:
+    """The number of the live process that has a file's lock, or `None`: nobody has it.
+
+    The lock is not taken, and a writer that opens at this moment is not refused.  A
+    process that gives no number is 0.
+
+    Args:
+        path: the file that is locked, resolved.
+
+    Raises:
+        PersistenceUnavailableError: the lock file cannot be read.
+    """
+    lock = path.with_name(path.name + ".lock")
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise PersistenceUnavailableError(
+            f"the lock file {lock} cannot be read ({error.strerror}): it must belong"
+            " to you"
+        ) from error
+    try:
+        text = _written(descriptor)
+        # A writer that ended in order has left it empty: there is nothing to look for.
+        if not text or not _is_taken(descriptor):
+            return None
+        text = _written(descriptor)
+        return int(text) if text.isdigit() else 0
+    except OSError as error:
+        raise PersistenceUnavailableError(
+            f"{lock} cannot be looked at ({error.strerror}): use a local file system"
+            " that has locks"
+        ) from error
+    finally:
+        os.close(descriptor)
+
+
+def _written(descriptor: int) -> str:
     os.lseek(descriptor, 0, os.SEEK_SET)
-    text = os.read(descriptor, 20).decode("ascii", "replace")
+    return os.read(descriptor, 20).decode("ascii", "replace")
+
+
+def _owner(descriptor: int) -> str:
+    text = _written(descriptor)
     if text == str(os.getpid()):
         return "this process already"
     return f"process {text}" if text.isdigit() else "another process"
@@ -115,12 +161,34 @@ if sys.platform == "win32":
             return False
         return True
 
+    def _is_taken(descriptor: int) -> bool:
+        if not _take(descriptor):
+            return True
+        os.lseek(descriptor, 1 << 30, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+        return False
+
 else:
     import fcntl
 
     def _take(descriptor: int) -> bool:
+        for _ in range(_LOOKS):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                # Only a look shares it, and only for an instant: that one is let pass.
+                if _is_taken(descriptor):
+                    return False
+                time.sleep(0.001)
+            else:
+                return True
+        return False
+
+    def _is_taken(descriptor: int) -> bool:
+        """Whether a writer has it, found by sharing it for an instant."""
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return False
-        return True
+            return True
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        return False

@@ -114,13 +114,18 @@ class Inbox:
         raise IllegalEventError(f"{message_id} does not wait")
 
     def promote(self, message_id: str) -> None:
-        """Make an undecided notice an occurrence, at its place (R-260)."""
+        """Make an undecided notice an occurrence, at its place (R-260).
+
+        It overtakes nobody: the queue stays in order of acceptance.
+        """
         for index, placed in enumerate(self.staged):
-            message = placed[1]
+            place, message = placed
             if message.id == message_id and message.given == "undecided":
+                if self.waiting and self.waiting[-1][0] > place:
+                    raise IllegalEventError(f"{message_id} would be out of its place")
                 del self.staged[index]
                 self.waiting.append(placed)
-                self._block(message.sender, placed[0])
+                self._block(message.sender, place)
                 self.parked = False
                 return
         raise IllegalEventError(f"{message_id} is not an undecided notice")

@@ -147,7 +147,10 @@ class Session:
         Raises:
             IllegalEventError: the state does not allow it; nothing has changed.
         """
-        _APPLY[type(event)](self, event)
+        kind = type(event)
+        if (kind is Created) is (self.seq > 0):
+            raise IllegalEventError("a log begins with its only header")
+        _APPLY[kind](self, event)
         self.seq += 1
         self.last_at = event.at
 
@@ -169,25 +172,25 @@ class Session:
     # -- what each event means ---------------------------------------------------------
 
     def _created(self, event: Created) -> None:
-        if self.seq:
-            raise IllegalEventError("a header stands only at the beginning")
         self.header = event
 
     def _activated(self, event: Activated) -> None:
-        if self.activation is not None or self.header is None:
+        if self.activation is not None:
             raise IllegalEventError("a session has at most one activation")
         self.activation = event.activation
 
     def _accepted(self, event: Accepted) -> None:
-        if self.header is None:
-            raise IllegalEventError("a message needs a header before it")
         if self.assignment is None and event.source in ASSIGNING:
             self.assignment = event.id
         if self.inbox.accept(event, safe=self.open is None):
             self._enter(event)
 
     def _turn_opened(self, event: TurnOpened) -> None:
-        if self.open is not None or event.turn != self.turn + 1:
+        if (
+            self.activation is None
+            or self.open is not None
+            or event.turn != self.turn + 1
+        ):
             raise IllegalEventError(f"turn {event.turn} cannot open")
         taken = self.inbox.claim(event.claimed)
         self.open = tuple([message for _, message in taken])
@@ -267,7 +270,9 @@ class Session:
                 self._enter(staged)
 
     def _concluded(self, event: Concluded) -> None:
-        if not self.returning or self.concluded is not None:
+        if self.open is not None or not self.returning:
+            raise IllegalEventError("only a returning agent between turns concludes")
+        if self.concluded is not None or event.message != self.assignment:
             raise IllegalEventError("an assignment has exactly one outcome")
         self.concluded = event
         self._outcome(event.message, event.status, event.cause, event.detail)
@@ -283,8 +288,7 @@ class Session:
         self.untold = ()
 
     def _journaled(self, event: Journaled) -> None:
-        if self.header is None:
-            raise IllegalEventError("a journal needs a header before it")
+        """Nothing here: a script reads its journal from the log."""
 
     # -- parts -------------------------------------------------------------------------
 

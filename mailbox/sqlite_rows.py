@@ -175,6 +175,11 @@ def write_batch(
             if session not in found.created
         ],
     )
+    if batch.released:
+        connection.executemany(
+            "update session set holder = null where id = ?",
+            [(numbers[session],) for session in batch.released],
+        )
 
 
 def _check_stored(

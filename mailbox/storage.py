@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import anyio.lowlevel
 
 from .backend import Backend
+from .errors import PersistenceUnavailableError
 from .store import Batch, Reader, Store
 
 __all__ = ["Storage"]
@@ -36,6 +37,7 @@ class Storage:
         self._reader: _Worker | None = None
         self._readers: list[Reader] = []
         self._recovered = False
+        self._closed = False
 
     async def start(self) -> None:
         """Open the store."""
@@ -62,6 +64,7 @@ class Storage:
 
     async def read(self, method: Callable[..., T], *arguments: Any) -> T:
         """Call a reading method, named by the port: `storage.read(Reader.load, id)`."""
+        self._check_open()
         if self._reader is None:
             value: T = getattr(self.store, method.__name__)(*arguments)
             await anyio.lowlevel.checkpoint()
@@ -93,7 +96,14 @@ class Storage:
             if self._reader is not None:
                 await self._reader.ask(reader.close)
         await self._write(self.store.close)
+        self._closed = True
         self._end()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise PersistenceUnavailableError(
+                "the open block was left, so the store is closed: open it again"
+            )
 
     def _read(self, name: str, arguments: tuple[Any, ...]) -> Any:
         if not self._readers:
@@ -101,6 +111,7 @@ class Storage:
         return getattr(self._readers[0], name)(*arguments)
 
     async def _write(self, method: Callable[..., T], *arguments: Any) -> T:
+        self._check_open()
         if self._writer is None:
             await anyio.lowlevel.checkpoint()
             return method(*arguments)

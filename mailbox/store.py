@@ -70,7 +70,7 @@ class Batch:
     `expected` gives each touched session's `seq` before the batch (0: it must not
     exist), `summaries` its index row after it.  `epochs` holds the epoch of the claim
     under which it is written; a session that the batch creates is claimed by it, with
-    epoch 1.
+    epoch 1.  `released` names the sessions whose claim is given back with it.
     """
 
     holder: str
@@ -78,6 +78,7 @@ class Batch:
     expected: Mapping[str, int]
     epochs: Mapping[str, int]
     summaries: Mapping[str, Summary]
+    released: Sequence[str] = ()
 
 
 @record

@@ -325,5 +325,7 @@ class MemoryStore(MemoryReader):
                 data.unfinished.setdefault(parent, set()).add(place)
             elif parent in data.unfinished:
                 data.unfinished[parent].discard(place)
+        for name in batch.released:
+            data.sessions[name].holder = None
         data.keys.update(found.keys)
         data.places.update(found.places)

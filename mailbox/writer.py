@@ -74,6 +74,14 @@ class Gate:
         """Call back when a ticket that is not durable yet has been decided."""
         (self._now if ticket <= self._taken else self._next).append(callback)
 
+    def forget_epoch(self, session_id: str, ticket: int) -> None:
+        """Forget a claim that is given back with the batch of this ticket."""
+
+        def forget() -> None:
+            self.epochs.pop(session_id, None)
+
+        self.when_durable(ticket, forget)
+
     async def wait(self, ticket: int) -> None:
         """Wait until a ticket is durable.
 
@@ -146,7 +154,8 @@ class Gate:
             name: session.summary() for name, session in touched.items()
         }
         entries = [entry for _, entry in taken]
-        return Batch(self.holder, entries, expected, epochs, summaries)
+        released = [name for name, one in touched.items() if one.activation is None]
+        return Batch(self.holder, entries, expected, epochs, summaries, released)
 
     def _fail(self, error: BaseException) -> None:
         """Unknown, not refused: nobody is told yes.  Waiters wake and see it."""

@@ -105,17 +105,21 @@ class ChatService(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: ChatService
+
+    @property
+    def service(self) -> ChatService:
+        assert isinstance(self.server, ChatService)
+        return self.server
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Say nothing."""
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers["content-length"]))
-        with self.server.lock:
-            self.server.raw_bodies.append(raw)
-            self.server.bodies.append(json.loads(raw))
-            self.server.headers.append({k.lower(): v for k, v in self.headers.items()})
+        with self.service.lock:
+            self.service.raw_bodies.append(raw)
+            self.service.bodies.append(json.loads(raw))
+            self.service.headers.append({k.lower(): v for k, v in self.headers.items()})
             answer = self._next_answer()
         if isinstance(answer, Failure):
             self._fail(answer)
@@ -124,14 +128,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._stream(answer)
         except OSError:
             self.close_connection = True
-            self.server.gone.release()
+            self.service.gone.release()
 
     def _next_answer(self) -> Failure | Sequence[Any]:
-        if self.server.answers:
-            return self.server.answers.pop(0)
-        if self.server.otherwise is None:
+        if self.service.answers:
+            return self.service.answers.pop(0)
+        if self.service.otherwise is None:
             return Failure(500, {"error": {"message": "the test gave no answer"}})
-        return self.server.otherwise
+        return self.service.otherwise
 
     def _fail(self, answer: Failure) -> None:
         body = answer.body
@@ -172,7 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         while self.connection.recv(4096):
             pass
-        self.server.gone.release()
+        self.service.gone.release()
 
 
 @contextmanager

@@ -165,6 +165,15 @@ def test_a_large_value_stays_whole() -> None:
     assert Reply().value(verdict.canonical) == text
 
 
+def test_the_deepest_value_that_is_accepted_fits_in_a_record_around_it() -> None:
+    deepest = "[" * 255 + "]" * 255
+    verdict = Reply().judge(f'{{"value": {deepest}}}')
+    assert verdict.valid
+    value = Reply().value(verdict.canonical)
+    assert canonical_json({"value": value}) == f'{{"value":{deepest}}}'
+    assert not Reply().judge(f'{{"value": [{deepest}]}}').valid
+
+
 @pytest.mark.case("A-009")
 def test_the_allowed_argument_objects_are_shown() -> None:
     assert Choice(["a", 'b"']).shown() == ('{"value": "a"}', '{"value": "b\\""}')
@@ -267,14 +276,13 @@ def test_a_returns_is_recorded_by_its_schema_and_its_name() -> None:
 
 
 def test_a_class_that_refuses_a_value_makes_it_an_invalid_return() -> None:
+    def check(made: object, attribute: object, n: int) -> None:
+        if n % 2:
+            raise ValueError("n must be even")
+
     @attrs.frozen
     class Even:
-        n: int = attrs.field()
-
-        @n.validator
-        def _check(self, attribute: object, n: int) -> None:
-            if n % 2:
-                raise ValueError("n must be even")
+        n: int = attrs.field(validator=check)
 
     contract = Returns(Even)
     assert contract.judge('{"value": {"n": 2}}').valid

