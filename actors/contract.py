@@ -7,7 +7,9 @@ are given on from here.  Nothing here counts submissions or knows an agent.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from ..mailbox.canonical import canonical_json, freeze, read_canonical
@@ -27,6 +29,8 @@ __all__ = [
     "Text",
     "Verdict",
     "contract_from_record",
+    "contract_from_text",
+    "contract_text",
 ]
 
 T = TypeVar("T")
@@ -341,6 +345,23 @@ def contract_from_record(record: Mapping[str, Any]) -> Contract[Any]:
             "a contract's record was altered or is of another version"
         )
     return contract
+
+
+@lru_cache(maxsize=256)
+def contract_text(contract: Contract[Any]) -> str:
+    """The canonical text of a contract's record, as a header holds it."""
+    return canonical_json(contract.record())
+
+
+@lru_cache(maxsize=256)
+def contract_from_text(text: str) -> Contract[Any]:
+    """Read a contract from what `contract_text` gave.
+
+    Raises:
+        CorruptLogError: as `contract_from_record`.
+    """
+    record = json.loads(text)
+    return contract_from_record(record)
 
 
 def _read_reply(record: Mapping[str, Any]) -> Contract[Any]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..mailbox.errors import RametError
+import attrs
+
+from ..mailbox.errors import RametError, portable
 
 if TYPE_CHECKING:
     from .outcome import Outcome
@@ -52,9 +54,6 @@ class UnsupportedSchemaError(DeclarationError):
         super().__init__(f"unsupported-schema at {path}")
         self.path = path
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.path,)
-
 
 class OutcomeError(RametError):
     """The root of what `Outcome.unwrap()` raises; `code` is the outcome's cause."""
@@ -66,6 +65,13 @@ class OutcomeError(RametError):
         if outcome is not None:
             self.outcome = outcome
             self.code = outcome.cause or outcome.status  # type: ignore[misc]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        rebuild, (cls, args, attributes, causes) = super().__reduce__()
+        outcome = attributes.get("outcome")
+        if outcome is not None and outcome.error is not None:
+            attributes["outcome"] = attrs.evolve(outcome, error=portable(outcome.error))
+        return rebuild, (cls, args, attributes, causes)
 
 
 class AgentFailedError(OutcomeError):

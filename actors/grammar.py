@@ -76,7 +76,7 @@ def text_rules(rule: TextRule) -> str:
     return "\n".join(
         (
             r'char ::= [^"\\\x00-\x1F\x7F-\x9F] | "\\" ["\\nt]',
-            r'prose ::= [^"\\\x00-\x1F\x7F-\x9F{}<>.]',
+            r'prose ::= [^"\\\x00-\x1F\x7F-\x9F{}<>.`\[\]]',
             rf'sentence ::= [A-Z] [a-z]{{1,14}} " " prose{length} "."',
         )
     )

@@ -53,9 +53,9 @@ def _seconds(instance: Any, attribute: attrs.Attribute[Any], value: object) -> N
     )
 
 
-def _callable(instance: Any, attribute: attrs.Attribute[Any], value: object) -> None:
-    if value is not None and not callable(value):
-        raise UsageError(f"policy {attribute.name} must be a function or None")
+def _absent(instance: Any, attribute: attrs.Attribute[Any], value: object) -> None:
+    if value is not None:
+        raise UsageError(f"policy {attribute.name} is not supported by this release")
 
 
 @attrs.frozen(kw_only=True)
@@ -108,7 +108,7 @@ class Policy:
         default="cancel", validator=_one_of("cancel", "wait")
     )
     rest_deadline_s: float = attrs.field(default=30.0, validator=_seconds)
-    compact: Compact | None = attrs.field(default=None, validator=_callable)
+    compact: Compact | None = attrs.field(default=None, validator=_absent)
 
 
 _NAMES = frozenset(field.name for field in attrs.fields(Policy))

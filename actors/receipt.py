@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..mailbox.canonical import canonical_json, digest_text, read_canonical
-from ..mailbox.events import LimitsRecord, Submitted
+from ..mailbox.events import LimitsRecord
 from ..mailbox.message import Usage
+from ..mailbox.session import Returned
 from .budget import AXES
 from .submission import Accept
 from .verdict import Contract
@@ -23,7 +24,7 @@ __all__ = ["receipt_of"]
 def receipt_of(
     contract: Contract[Any],
     accepted: Accept,
-    submissions: Sequence[Submitted],
+    submissions: Sequence[Returned],
     *,
     session: str,
     message: str,
@@ -55,12 +56,13 @@ def receipt_of(
             "value_digest": None if value is None else digest_text(value),
             "submissions": [
                 {
-                    "place": one.place,
-                    "verdict": one.verdict,
-                    "value_digest": None
-                    if one.value is None
-                    else digest_text(one.value),
-                    "errors": list(one.errors),
+                    "turn": one.turn,
+                    "step": one.step,
+                    "place": one.event.place,
+                    "call_id": one.call_id,
+                    "raw": one.raw,
+                    "verdict": one.event.verdict,
+                    "errors": list(one.event.errors),
                 }
                 for one in submissions
             ],

@@ -42,6 +42,9 @@ class Bare(Protocol):
     async def at_once(self, works: Iterable[Work]) -> None:
         """Run all of them, each in a task of its own, and wait."""
 
+    def post(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Run a function in the loop, from any thread."""
+
 
 class BareAsyncio:
     """Futures and tasks of asyncio."""
@@ -63,6 +66,9 @@ class BareAsyncio:
     async def at_once(self, works: Iterable[Work]) -> None:
         await asyncio.gather(*[self._loop.create_task(work()) for work in works])
 
+    def post(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self._loop.call_soon_threadsafe(function, *arguments)
+
 
 class BareTrio:
     """Rescheduling and a nursery of trio."""
@@ -71,6 +77,7 @@ class BareTrio:
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
+        self._token = trio.lowlevel.current_trio_token()
 
     def promise(self) -> Promise:
         return _TrioPromise()
@@ -82,6 +89,9 @@ class BareTrio:
         async with trio.open_nursery() as nursery:
             for work in works:
                 nursery.start_soon(work)
+
+    def post(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self._token.run_sync_soon(function, *arguments)
 
 
 class _TrioPromise:

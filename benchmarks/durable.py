@@ -8,70 +8,58 @@ and one hop to the loop wakes all who waited for it.
 
 from __future__ import annotations
 
-import collections
 import os
 import queue
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 
-import anyio.from_thread
-import anyio.to_thread
+import anyio
 from agents import HELD, PARENT, TEXT
-from bare import Bare
+from bare import Bare, Promise
 from rounds import Measured, add_ratios
 
 import ramet
 
-Sender = Callable[[], Awaitable[Any]]
-"""Sends one message and returns when it is stored."""
-
 GOALS = {1: 0.70, 16: 0.75, 64: 0.60}
 """The share of the bare writer's throughput that is asked for, by number of senders."""
 
+Send: TypeAlias = Callable[[], Awaitable[Any]]
+"""Sends one message and returns when it is stored."""
+
+Row: TypeAlias = tuple[str, int, str, str]
+
 
 class BareWriter:
-    """A group commit and nothing else: WAL, `synchronous=FULL`."""
+    """A group commit and nothing else: WAL, `synchronous=FULL`, one thread."""
 
     def __init__(self, bare: Bare, path: str) -> None:
         self._bare = bare
         self._path = path
-        self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._waiting: list[tuple[tuple[Any, ...], Any]] = []
+        self._queue: queue.SimpleQueue[tuple[Row, Promise] | None]
+        self._queue = queue.SimpleQueue()
         self._sent = 0
-        self._free = True
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
 
-    async def send(self, sender: int, text: str) -> None:
+    async def send(self, sender: int) -> None:
         """Store one message; returns when it is durable."""
         promise = self._bare.promise()
         self._sent += 1
-        row = (f"s{sender}", self._sent, f"{sender}-{self._sent}", text)
-        self._waiting.append((row, promise))
-        if self._free:
-            self._free = False
-            self._hand_over()
+        row = (f"s{sender}", self._sent, f"m{self._sent}", TEXT)
+        self._queue.put((row, promise))
         await promise
 
-    def _hand_over(self) -> None:
-        batch, self._waiting = self._waiting, []
-        self._jobs.put(batch)
-
-    def _stored(self, batch: list[tuple[tuple[Any, ...], Any]]) -> None:
-        for _, promise in batch:
-            promise.set_result(None)
-        if self._waiting:
-            self._hand_over()
-        else:
-            self._free = True
-
     def close(self) -> None:
-        self._jobs.put(None)
+        self._queue.put(None)
+        self._thread.join()
 
-    def run(self, post: Callable[..., Any]) -> None:
-        """The thread; `post` runs a function in the loop."""
+    def _run(self) -> None:
         connection = sqlite3.connect(self._path, isolation_level=None)
         connection.execute("pragma journal_mode = wal").fetchall()
         connection.execute("pragma synchronous = full")
@@ -79,61 +67,106 @@ class BareWriter:
             "create table message (sender text, seq integer, key text, body text)"
         )
         connection.execute("create unique index message_key on message (key)")
-        while (batch := self._jobs.get()) is not None:
+        while (first := self._queue.get()) is not None:
+            batch = [first]
+            for _ in range(self._queue.qsize()):
+                more = self._queue.get()
+                assert more is not None
+                batch.append(more)
             connection.execute("begin immediate")
             connection.executemany(
                 "insert into message values (?, ?, ?, ?)", [row for row, _ in batch]
             )
             connection.execute("commit")
-            post(self._stored, batch)
+            self._bare.post(_tell, [promise for _, promise in batch])
         connection.close()
 
 
-async def send_for(bare: Bare, senders: list[Sender], seconds: float) -> float:
+def _tell(promises: list[Promise]) -> None:
+    for promise in promises:
+        promise.set_result(None)
+
+
+async def throughput(bare: Bare, sends: list[Send], seconds: float) -> float:
     """Let all send for a while; gives stored messages in a second."""
-    sent = 0
-    end = perf_counter() + seconds
-
-    def loop(send: Sender) -> Callable[[], Any]:
-        async def run() -> None:
-            nonlocal sent
-            while perf_counter() < end:
-                await send()
-                sent += 1
-
-        return run
-
+    stored = 0
     began = perf_counter()
-    await bare.at_once([loop(send) for send in senders])
-    return sent / (perf_counter() - began)
+
+    async def loop(send: Send) -> None:
+        nonlocal stored
+        while perf_counter() - began < seconds:
+            await send()
+            stored += 1
+
+    await bare.at_once([partial(loop, send) for send in sends])
+    return stored / (perf_counter() - began)
 
 
-def batches(senders: int) -> list[int]:
-    """How many take part."""
-    return list(range(senders))
-
-
-async def measured(
-    bare: Bare, directory: str | None, rounds: int, seconds: float
-) -> list[Measured]:
-    """Both, side by side, in turns of `seconds`, for each number of senders."""
+@asynccontextmanager
+async def reporting(
+    store: str, count: int
+) -> AsyncIterator[tuple[ramet.Supervisor, list[ramet.Agent]]]:
+    """An idle root with children that are in a turn."""
 
     async def held(request: ramet.ModelRequest) -> str:
         await anyio.sleep_forever()
-        raise AssertionError
+        raise AssertionError("it sleeps for ever")
 
+    async with ramet.open(store, model=ramet.FunctionModel(held)) as supervisor:
+        root = await supervisor.start_root(PARENT, interactive=True)
+        children = []
+        for _ in range(count):
+            started = await supervisor.start_child(root, HELD, "wait")
+            child = supervisor.agent(started.child_id)
+            assert child is not None
+            children.append(child)
+        yield supervisor, children
+
+
+async def measure(
+    bare: Bare, directory: str | None, rounds: int, seconds: float
+) -> list[Measured]:
+    """Both by turns on one disk, each for `seconds`, for each number of senders."""
     found: list[Measured] = []
-    model = ramet.FunctionModel(held)
-    policy = ramet.Policy(notices="quiet")
     with tempfile.TemporaryDirectory(dir=directory) as folder:
         writer = BareWriter(bare, os.path.join(folder, "bare.db"))
         store = os.path.join(folder, "ramet.db")
-        async with (
-            bare_thread(bare, writer),
-            ramet.open(store, model=model, policy=policy) as supervisor,
-        ):
-            for senders in GOALS:
-                found += await _beside(
-                    bare, writer, supervisor, senders, rounds, seconds
-                )
+        try:
+            async with reporting(store, max(GOALS)) as (supervisor, children):
+                report = partial(supervisor.report_from, content=TEXT, ack="stored")
+                for count, goal in GOALS.items():
+                    ours = [partial(report, child) for child in children[:count]]
+                    bares = [partial(writer.send, place) for place in range(count)]
+                    found += await _beside(bare, ours, bares, goal, rounds, seconds)
+        finally:
+            writer.close()
     return found
+
+
+async def _beside(
+    bare: Bare,
+    ours: list[Any],
+    bares: list[Any],
+    goal: float,
+    rounds: int,
+    seconds: float,
+) -> list[Measured]:
+    many = "1 sender" if len(ours) == 1 else f"{len(ours)} senders"
+    limit = Measured("durable", f"limit: bare commit, {many}", bare.name, "/s")
+    one = Measured(
+        "durable",
+        f"stored reports, {many}",
+        bare.name,
+        "/s",
+        goal=goal,
+        limit=limit.name,
+        more_is_better=True,
+    )
+    for turn in range(rounds + 1):
+        pair = [(one, ours), (limit, bares)]
+        for what, sends in pair if turn % 2 else pair[::-1]:
+            value = await throughput(bare, sends, seconds)
+            if turn:  # the first round only warms up
+                what.values.append(value)
+    add_ratios(one, limit)
+    return [one, limit]

@@ -31,7 +31,7 @@ class Measured:
     goal: float | None = None
     limit: str | None = None
     ratios: list[float] = field(default_factory=list)
-    higher_is_better: bool = False
+    more_is_better: bool = False
 
     @property
     def median(self) -> float:
@@ -47,7 +47,7 @@ class Measured:
         """Whether the goal is met; a goal is a number, or a ratio where more is better."""
         if self.goal is None:
             return None
-        if self.higher_is_better:
+        if self.more_is_better:
             return self.ratio is not None and self.ratio >= self.goal
         return self.median <= self.goal
 

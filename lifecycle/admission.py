@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import anyio
-
 from ..actors.bound import BoundSpec
 from ..actors.contract import Contract
 from ..actors.contributions import Contributions, Installation, Revoked
@@ -66,6 +64,7 @@ class Newborn:
     contract: Contract[Any] | None = None
     record: str | None = None
     background: bool = False
+    deadline: float | None = None
 
 
 class Admission:
@@ -294,8 +293,7 @@ class Admission:
             newborn.background,
         )
         forest.publish(child, header)
-        if newborn.contract is not None and bound.limits.call_s is not None:
-            child.deadline = anyio.current_time() + bound.limits.call_s
+        child.deadline = newborn.deadline
         return child
 
     def install(

@@ -1,7 +1,7 @@
 """The screen: lines on standard output, with colours where a person sees them.
 
-Lives here: whether there is a terminal, how wide it is, which style is which colour, and
-the one live view.  Colours need the extra `cli` (rich); without it, and into a pipe or
+Lives here: whether there is a terminal, how wide it is, which style is which colour,
+and the one live view.  Colours need the extra `cli` (rich); without it, and into a pipe or
 a file, the same lines are plain.
 """
 
@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
-from .cli_text import Line, cut, plain
+from .cli_text import Line, cut, plain, width_of
 
-__all__ = ["Screen"]
+__all__ = ["Changed", "Screen", "wait_for"]
 
 _STYLES = {
     "title": "bold",
@@ -41,7 +41,7 @@ _STYLES = {
 
 _SOONEST_S = 0.1
 _LATEST_S = 1.0
-"""How long a view that follows rests between two looks: longer while nothing happens."""
+"""How long a view rests between two looks: longer while nothing happens."""
 
 
 class Screen:
@@ -182,5 +182,5 @@ def _styled(line: Line, most: int | None = None) -> Any:
         shown = piece if left is None else cut(piece, left)
         text.append(shown, _STYLES.get(style, ""))
         if left is not None:
-            left -= len(shown)
+            left -= width_of(shown)
     return text

@@ -18,7 +18,7 @@ from ..actors.errors import ModelError, RequestTimeoutError
 from ..actors.model import Model, ModelRequest, TextDelta
 from ..actors.response import Assembled, ResponseAssembler, ResponseFault
 from ..actors.scope import Scope
-from ..actors.submission import Fail, Judged, Nudge, Plan, Submission
+from ..actors.submission import Judged, Plan, Submission
 from ..actors.tool import Tool, ToolCall, call_key
 from ..actors.tool_run import failure_result, run_tool
 from ..actors.turn import COMPLETED, Finish, after_response
@@ -120,6 +120,8 @@ class _Turn:
         "_assembler",
         "_backend",
         "_forest",
+        "_judged",
+        "_narrowed",
         "_plan",
         "_scope",
         "_session",
@@ -142,6 +144,8 @@ class _Turn:
         self._session = activation.session
         self._assembler: ResponseAssembler | None = None
         self._plan: Plan | None = None
+        self._judged: list[CallResult | None] = []
+        self._narrowed = False
         self._scope = Scope(
             activation.session.header.kind,
             activation.bound,
@@ -279,13 +283,13 @@ class _Turn:
         if response.refusal is not None:
             return self.failed("output-refused", response.refusal[:200] or None)
         if response.calls:
+            self._narrowed = ledger.narrowed
             self._plan = ledger.plan(response.calls)
             self._submitted(self._plan.submission)
             return None
         waits = len(activation.children or ()) + len(self._session.inbox.waiting)
         decision = ledger.turn_ended(response.stop, response.text or None, waits)
-        if isinstance(decision, (Nudge, Fail)):
-            self._submitted(decision.submission)
+        self._submitted(decision.submission)
         return finished_by(activation, decision, now) or COMPLETED
 
     def _submitted(self, submission: Submission | None) -> None:
@@ -304,6 +308,8 @@ class _Turn:
     # -- the calls ---------------------------------------------------------------------
 
     async def _batch(self, calls: tuple[Call, ...]) -> None:
+        """Run the calls of a response; its returns are judged first, in their order."""
+        self._judged = [self._judge(call, place) for place, call in enumerate(calls)]
         self._activation.batch = set()
         if len(calls) == 1:
             await self._call(calls[0], 0)
@@ -319,10 +325,9 @@ class _Turn:
         session = self._session
         if activation.stopped:
             return
-        result = self._judged(call, place)
+        result = self._judged[place]
         if result is None:
-            narrowed = activation.ledger is not None and activation.ledger.narrowed
-            tool = self._scope.find(call.name, narrowed=narrowed)
+            tool = self._scope.find(call.name, narrowed=self._narrowed)
             if isinstance(tool, CallResult):
                 result = tool
             else:
@@ -342,7 +347,7 @@ class _Turn:
             activation, CallEnded(place, result.content, now, result.error)
         )
 
-    def _judged(self, call: Call, place: int) -> CallResult | None:
+    def _judge(self, call: Call, place: int) -> CallResult | None:
         """What the ledger makes of a call; `None` when a tool is to be run."""
         plan = self._plan
         ledger = self._activation.ledger

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..mailbox.errors import RametError
+from ..mailbox.errors import RametError, portable
 
 __all__ = ["SetupReleaseError", "SetupRevokedError", "TeardownError"]
 
@@ -27,7 +27,9 @@ class _GroupError(RametError, ExceptionGroup[Exception]):
         return type(self)(self.message, excs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.message, list(self.exceptions))
+        rebuild, (cls, args, attributes, causes) = super().__reduce__()
+        args = args[0], [portable(error) for error in self.exceptions]
+        return rebuild, (cls, args, attributes, causes)
 
 
 class SetupReleaseError(_GroupError):

@@ -37,6 +37,7 @@ from .readers import (
     status_in,
 )
 from .runtime import Runtime
+from .stream import LiveStream, LogStream
 
 __all__ = ["Inquiry"]
 
@@ -127,7 +128,11 @@ class Inquiry:
         return status_in(events, message_id, session_id)
 
     async def _place(self, message_id: str) -> str:
-        place = await self._runtime.storage.read(Reader.place, message_id)
+        runtime = self._runtime
+        place = await runtime.storage.read(Reader.place, message_id)
+        if place is None:
+            await self._settle(message_id)
+            place = await runtime.storage.read(Reader.place, message_id)
         if place is None:
             raise UnknownMessageError(f"no log holds a message {message_id!r}")
         return place
@@ -135,16 +140,15 @@ class Inquiry:
     async def outcome(self, message_id: str) -> Outcome[Any] | None:
         """The outcome of an assignment, or `None` while it is open."""
         runtime = self._runtime
-        await self._settle(message_id)
         session_id = await self._place(message_id)
         events = await runtime.storage.read(Reader.load, session_id)
         own, subtree = await runtime.storage.read(Reader.usage, session_id)
         return outcome_in(events, message_id, TreeUsage(own, subtree))
 
     async def _settle(self, message_id: str) -> None:
-        """Let a message that was just accepted become durable first."""
+        """Let a message become durable that was perhaps accepted just now."""
         gate = self._runtime.gate
-        if any(
+        if gate.failed is None or any(
             isinstance(entry.event, Accepted) and entry.event.id == message_id
             for entry in gate.undecided()
         ):
@@ -153,7 +157,6 @@ class Inquiry:
     async def wait(self, message_id: str) -> Outcome[Any]:
         """The outcome of an assignment, once there is one."""
         runtime = self._runtime
-        await self._settle(message_id)
         session_id = await self._place(message_id)
         self._forbid_own(session_id, message_id)
         changed = _Changed()
@@ -161,11 +164,12 @@ class Inquiry:
             while True:
                 changed.forget()
                 runtime.stage.watch(session_id, changed.tell)
-                outcome = await self.outcome(message_id)
-                if outcome is not None:
-                    return outcome
-                if session_id not in runtime.forest.live:
-                    await self._refuse_parked(session_id, message_id)
+                if not self._lies_ahead(session_id, message_id):
+                    outcome = await self.outcome(message_id)
+                    if outcome is not None:
+                        return outcome
+                    if session_id not in runtime.forest.live:
+                        await self._refuse_parked(session_id, message_id)
                 if runtime.gate.failed is not None:
                     raise PersistenceUnavailableError(
                         "a commit failed: whether this assignment ended is known after"
@@ -175,6 +179,18 @@ class Inquiry:
                     await runtime.backend.wait(changed.when_told)
         finally:
             runtime.stage.unwatch(session_id, changed.tell)
+
+    def _lies_ahead(self, session_id: str, message_id: str) -> bool:
+        """Whether live state shows that there is no outcome yet, without a read."""
+        live = self._runtime.forest.live.get(session_id)
+        if live is None:
+            return False
+        session = live.session
+        if session.returning:
+            return session.assignment == message_id and session.concluded is None
+        return any(message.id == message_id for message in session.open or ()) or any(
+            message.id == message_id for _, message in session.inbox.waiting
+        )
 
     def _forbid_own(self, session_id: str, message_id: str) -> None:
         live = self._runtime.forest.live.get(session_id)
@@ -240,52 +256,18 @@ class Inquiry:
             return Explanation(session_id, "unreadable", str(error))
         return explain_row(row, events, here=True)
 
-    async def events(
-        self, session_id: str | None, after: int
-    ) -> AsyncIterator[Entry | Gap]:
+    def events(self, session_id: str | None, after: int) -> AsyncIterator[Entry | Gap]:
         """What happens; of one session also what happened, without a gap."""
         if session_id is not None:
-            async for entry in self.follow(session_id, after, None):
-                yield entry
-            return
+            return self.follow(session_id, after, None)
         if after:
             raise UsageError("after counts the events of one session: name it")
-        stage = self._runtime.stage
-        subscription = stage.subscribe(None)
-        try:
-            while (item := await subscription.next()) is not None:
-                yield item
-        finally:
-            stage.unsubscribe(subscription)
+        return LiveStream(self._runtime)
 
-    async def follow(
+    def follow(
         self, session_id: str, after: int, until_gone: Activation | None
-    ) -> AsyncIterator[Entry]:
+    ) -> LogStream:
         """A session's log from `after` on, each event once, then what comes."""
         if type(after) is not int or after < 0:
             raise UsageError("after must be a whole number from 0 on")
-        runtime = self._runtime
-        stage = runtime.stage
-        subscription = stage.subscribe(session_id)
-        end: int | None = None
-        try:
-            while True:
-                events = await runtime.storage.read(Reader.load, session_id, after)
-                for event in events:
-                    yield Entry(session_id, after, event)
-                    after += 1
-                while True:
-                    if until_gone is not None and until_gone.life.value == "gone":
-                        end = until_gone.session.seq
-                        if after >= end or runtime.gate.failed is not None:
-                            return
-                    item = await subscription.next()
-                    if item is None:
-                        return
-                    if isinstance(item, Gap):
-                        break
-                    if item.seq == after:
-                        yield item
-                        after += 1
-        finally:
-            stage.unsubscribe(subscription)
+        return LogStream(self._runtime, session_id, after, until_gone)

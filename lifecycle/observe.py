@@ -14,6 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
+from weakref import WeakSet
 
 from ..mailbox.backend import Backend
 from ..mailbox.message import record
@@ -51,6 +52,7 @@ class Subscription:
     """A bounded buffer of one reader."""
 
     __slots__ = (
+        "__weakref__",
         "_backend",
         "_closed",
         "_items",
@@ -112,7 +114,7 @@ class Stage:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._observers: list[object] = []
-        self._subscriptions: dict[Subscription, None] = {}
+        self._subscriptions: WeakSet[Subscription] = WeakSet()
         self._watching: dict[str, list[Callable[[], None]]] = {}
 
     def observe(self, observer: object) -> Callable[[], None]:
@@ -128,12 +130,13 @@ class Stage:
     def subscribe(self, session: str | None, limit: int = 10_000) -> Subscription:
         """A buffer of what becomes durable from now on."""
         subscription = Subscription(self._backend, session, limit)
-        self._subscriptions[subscription] = None
+        self._subscriptions.add(subscription)
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Forget a buffer."""
-        self._subscriptions.pop(subscription, None)
+        subscription.close()
+        self._subscriptions.discard(subscription)
 
     def watch(self, session: str, callback: Callable[[], None]) -> None:
         """Call back once, when the next event of a session is durable."""
@@ -166,8 +169,9 @@ class Stage:
             for hear in self._listeners("on_event"):
                 for entry in entries:
                     _tell(hear, entry.session, entry.seq, entry.event)
-        for subscription in list(self._subscriptions):
-            subscription.put(entries)
+        if self._subscriptions:
+            for subscription in list(self._subscriptions):
+                subscription.put(entries)
         if self._watching:
             for entry in entries:
                 for callback in self._watching.pop(entry.session, ()):

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import attrs
 
-from ..actors.contract import contract_from_record
+from ..actors.contract import Contract, contract_from_text
 from ..actors.outcome import Acceptance, Outcome, TreeUsage
 from ..mailbox.errors import (
     CorruptLogError,
@@ -30,7 +30,6 @@ from ..mailbox.events import (
     Kind,
     RequestFailed,
     StepEnded,
-    Submitted,
     TurnEnded,
     TurnOpened,
 )
@@ -248,27 +247,28 @@ def outcome_in(
 def _concluded(
     events: Sequence[Event], header: Created, message_id: str, usage: TreeUsage
 ) -> Outcome[Any] | None:
-    submissions = [e for e in events if isinstance(e, Submitted)]
     for event in events:
         if isinstance(event, Concluded) and event.message == message_id:
-            return outcome_from(
-                event, header, submissions, TreeUsage(usage.own, usage.subtree)
-            )
+            return outcome_from(event, header, usage)
     return None
 
 
 def outcome_from(
     concluded: Concluded,
     header: Created,
-    submissions: Sequence[Submitted],
     usage: TreeUsage,
+    contract: Contract[Any] | None = None,
 ) -> Outcome[Any]:
-    """The outcome that a conclusion records, with its value as code gets it."""
+    """The outcome that a conclusion records, with its value as code gets it.
+
+    `contract` is the live one, which may know a class; the header's is plain data.
+    """
     value: Any = None
     acceptance: Acceptance | None = None
     if concluded.status == "completed" and header.contract is not None:
-        contract = contract_from_record(json.loads(header.contract))
-        if concluded.value is not None:
+        if contract is None:
+            contract = contract_from_text(header.contract)
+        if concluded.value is not None and concluded.cause != "empty":
             value = contract.value(concluded.value)
         receipt: Mapping[str, Any] = json.loads(concluded.receipt or "{}")
         acceptance = Acceptance(

@@ -7,13 +7,12 @@ looks at an activation and gives data; the driver does the rest.
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from typing import Any
 
 import attrs
 
-from ..actors.contract import contract_from_record
+from ..actors.contract import contract_from_text
 from ..actors.ledger import Ledger
 from ..actors.outcome import Outcome, TreeUsage
 from ..actors.receipt import receipt_of
@@ -53,7 +52,7 @@ def contract_of(header: Created) -> Contract[Any] | None:
     """The contract of a stored session, or `None` for an agent that converses."""
     if header.contract is None:
         return None
-    return contract_from_record(json.loads(header.contract))
+    return contract_from_text(header.contract)
 
 
 def reply_tool(ledger: Ledger | None) -> Tool | None:
@@ -168,13 +167,9 @@ def child_outcome(activation: Activation) -> Outcome[Any]:
             message_id=session.assignment or "",
             session_id=activation.id,
         )
-    outcome = outcome_from(concluded, session.header, session.submissions, usage)
     ledger = activation.ledger
-    if ledger is None or concluded.status != "completed" or concluded.value is None:
-        return outcome
-    if concluded.cause == "empty":
-        return attrs.evolve(outcome, value=None)
-    return attrs.evolve(outcome, value=ledger.contract.value(concluded.value))
+    contract = None if ledger is None else ledger.contract
+    return outcome_from(concluded, session.header, usage, contract)
 
 
 def child_view(activation: Activation, cap: int | None) -> str:
@@ -194,7 +189,7 @@ def outcome_without_value(activation: Activation) -> Outcome[Any]:
     usage = TreeUsage(session.usage, activation.usage)
     if session.concluded is None:
         return child_outcome(activation)
-    return outcome_from(session.concluded, session.header, session.submissions, usage)
+    return outcome_from(session.concluded, session.header, usage)
 
 
 def shown(outcome: Outcome[Any], cap: int | None) -> str:

@@ -16,12 +16,13 @@ import anyio.lowlevel
 import attrs
 
 from ..actors.agent import AgentSpec
+from ..actors.bound import BoundSpec
 from ..actors.budget import Limits
-from ..actors.contract import Contract, Reply
+from ..actors.contract import Contract, Reply, contract_text
 from ..actors.errors import DeclarationError
 from ..actors.outcome import Outcome
-from ..mailbox.canonical import canonical_json
 from ..mailbox.errors import SendUnknownError, UsageError
+from ..mailbox.events import Journaled
 from ..mailbox.keys import RESERVED, check_key
 from ..mailbox.message import Content, to_blocks
 from ..mailbox.store import KeyRow
@@ -60,20 +61,34 @@ class Sending:
     # -- starting ----------------------------------------------------------------------
 
     async def start_root(
-        self, spec: AgentSpec, *, interactive: bool, contract: Contract[Any] | None
+        self,
+        spec: AgentSpec,
+        *,
+        interactive: bool,
+        contract: Contract[Any] | None,
+        journal: tuple[str, str] | None = None,
     ) -> Agent:
-        """Start a root; a headless one has a contract."""
+        """Start a root; a headless one has a contract.
+
+        `journal` is a kind and a canonical text that its log begins with, in the same
+        batch as its header.
+        """
         runtime = self._runtime
         if type(interactive) is not bool:
             raise UsageError("interactive must be True or False")
+        bound = runtime.bind(spec)
         newborn = Newborn(
             "interactive" if interactive else "headless",
-            runtime.bind(spec),
+            bound,
             contract,
             None if contract is None else canonical_json(contract.record()),
+            deadline=None if contract is None else _deadline(bound),
         )
         async with runtime.asked("host", None):
             activation = runtime.admission.start_root(newborn)
+            if journal is not None:
+                now = runtime.ambient.now_ms()
+                runtime.forest.log(activation, Journaled(*journal, now))
         await runtime.stored(activation.id, activation.ticket, None)
         return runtime.agent(activation)
 
@@ -85,12 +100,18 @@ class Sending:
         *,
         key: str | None,
         own: bool = False,
+        known: bool = False,
     ) -> Started:
-        """Start a continuable child; `own`: under a key of the runtime's own."""
+        """Start a continuable child.
+
+        `own`: under a key of the runtime's own, which the store is asked for only where
+        it may be `known`.
+        """
         if not own:
             check_key(key)
         newborn = Newborn("continuable", self._runtime.bind(spec))
-        return await self._start(parent, newborn, prompt, key, own=own)
+        asks = known or not own
+        return await self._start(parent, newborn, prompt, key, asks=asks)
 
     async def start_call(
         self,
@@ -103,16 +124,18 @@ class Sending:
         key: str | None,
         background: bool,
         own: bool = False,
+        known: bool = False,
     ) -> Started:
         """Start a one-shot child; under a key whose outcome is a crash, once more.
 
         A repeat of a crashed call is one fresh agent under a key of the runtime's own
-        (A-058).
+        (A-058); `own` and `known` are those of `start_child`.
         """
         newborn = self._oneshot(spec, contract, limits, background=background)
         if not own:
             check_key(key)
-        started = await self._start(parent, newborn, prompt, key, own=own)
+        asks = known or not own
+        started = await self._start(parent, newborn, prompt, key, asks=asks)
         attempt = 1
         live = self._runtime.forest.live
         while key is not None and not own and started.child_id not in live:
@@ -131,7 +154,7 @@ class Sending:
         prompt: Content,
         key: str | None,
         *,
-        own: bool = False,
+        asks: bool = True,
     ) -> Started:
         runtime = self._runtime
         blocks = to_blocks(prompt)
@@ -140,7 +163,7 @@ class Sending:
             extra = f"{newborn.kind} {newborn.bound.name} {newborn.record or ''}"
             digest = runtime.forest.digest("prompt", blocks, extra)
         send = Send("prompt", blocks, digest, "wakeup", key)
-        asked = None if own else key
+        asked = key if asks else None
         async with runtime.asked(id_of(parent), asked, own=True) as stored:
             child, message, ticket = runtime.admission.start_child(
                 parent, newborn, _with(send, stored)
@@ -165,8 +188,9 @@ class Sending:
         bound = self._runtime.bind(spec)
         if limits is not None:
             bound = bound.within(limits)
-        record = canonical_json(contract.record())
-        return Newborn("oneshot", bound, contract, record, background)
+        record = contract_text(contract)
+        deadline = _deadline(bound)
+        return Newborn("oneshot", bound, contract, record, background, deadline)
 
     async def call(self, parent: Agent, started: Started) -> Outcome[Any]:
         """Wait for the outcome of a call; a caller who is cancelled cancels it."""
@@ -272,16 +296,20 @@ class Sending:
         *,
         key: str | None,
         own: bool = False,
+        known: bool = False,
     ) -> str:
-        """A waking message to a child, wherever it is."""
+        """A waking message to a child, wherever it is.
+
+        `own` and `known` are those of `start_child`.
+        """
         runtime = self._runtime
         if type(child_id) is not str:
             raise UsageError("a child is named by its session id")
         if not own:
             check_key(key)
         send = self._send("followup", content, key, "wakeup")
-        asked = None if own else key
-        async with runtime.asked(id_of(parent), asked) as stored:
+        asked = key if known or not own else None
+        async with runtime.asked(id_of(parent), asked, own=True) as stored:
             message, ticket = await self._route(parent, child_id, _with(send, stored))
         await runtime.stored(message, ticket, key)
         return message
@@ -308,6 +336,13 @@ class Sending:
         blocks = to_blocks(content)
         digest = "" if key is None else self._runtime.forest.digest(operation, blocks)
         return Send(operation, blocks, digest, asked, key)
+
+
+def _deadline(bound: BoundSpec) -> float | None:
+    """When a returning agent's time is over, by the backend's clock."""
+    if bound.limits.call_s is None:
+        return None
+    return anyio.current_time() + bound.limits.call_s
 
 
 def _with(send: Send, stored: KeyRow | None) -> Send:

@@ -325,7 +325,7 @@ class Supervisor:
         """End an agent and everything below it; what waits in them is discarded.
 
         Of a session that is not resident, what it keeps is discarded and told (R-229).
-        Called again, it waits for the same end.
+        Called again, it waits for the same end.  What it wrote is durable when it returns.
 
         Args:
             target: an agent, or the id of a session.
@@ -352,7 +352,10 @@ class Supervisor:
             found = target._activation
         else:
             raise UsageError("target must be an Agent or the id of a session")
-        await self._runtime.teardown.bring_down([found], closing, grace_s)
+        try:
+            await self._runtime.teardown.bring_down([found], closing, grace_s)
+        finally:
+            await self._runtime.quiet()
 
     async def drain(
         self,
@@ -383,7 +386,10 @@ class Supervisor:
         for root in roots:
             runtime.forest.below[root] = None
             tops += list((root.children or {}).values())
-        await runtime.teardown.bring_down(tops, Closing("drain"), deadline_s)
+        try:
+            await runtime.teardown.bring_down(tops, Closing("drain"), deadline_s)
+        finally:
+            await runtime.quiet()
 
     async def _drain(self, closing: Closing, deadline_s: float) -> None:
         runtime = self._runtime

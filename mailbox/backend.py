@@ -1,4 +1,4 @@
-"""The backend port: the two things that anyio does too slowly for a runtime.
+"""The backend port: the few things that anyio does too slowly for a runtime.
 
 Starting a task and waiting once cost several times as much through anyio as by the
 backend's own means, and a runtime does both for every turn.  Obligations:
@@ -9,6 +9,7 @@ backend's own means, and a runtime does both for every turn.  Obligations:
 was
   called.  The callback may be called at any later time, once or more often, also when
   the waiter was cancelled.  `wait` is a checkpoint and can be cancelled.
+* `checkpoint` lets every other task that is ready run once.
 * `post` may be called from any thread; the callback runs in the loop.  After the loop
 has
   ended it does nothing.
@@ -40,6 +41,9 @@ class Backend(Protocol):
     async def wait(self, register: Callable[[Callable[[], None]], None]) -> None:
         """Wait until the registered callback is called."""
         ...
+
+    async def checkpoint(self) -> None:
+        """Let the other tasks run, and notice a cancellation."""
 
     def post(self, callback: Callable[[], None]) -> None:
         """Run a callback in the loop, from any thread."""

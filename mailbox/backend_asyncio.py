@@ -42,6 +42,10 @@ class AsyncioBackend:
         register(fire)
         await future
 
+    async def checkpoint(self) -> None:
+        """Yield once; cancel scopes of anyio act through native cancellation."""
+        await asyncio.sleep(0)
+
     def post(self, callback: Callable[[], None]) -> None:
         """Run a callback in the loop; a loop that is closed has nobody left to tell."""
         with contextlib.suppress(RuntimeError):

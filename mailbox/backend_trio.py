@@ -56,6 +56,10 @@ class TrioBackend:
         self, function: Callable[..., Awaitable[None]], arguments: tuple[Any, ...]
     ) -> None:
         try:
+            # Trio runs what is ready in any order.  Who waited for the same event that
+            # started this task goes first, so that a turn that never blocks is still
+            # open when its teller returns (R-263).
+            await trio.lowlevel.cancel_shielded_checkpoint()
             await function(*arguments)
         finally:
             self._running -= 1
@@ -81,6 +85,10 @@ class TrioBackend:
 
         register(fire)
         await trio.lowlevel.wait_task_rescheduled(abort)
+
+    async def checkpoint(self) -> None:
+        """Yield once."""
+        await trio.lowlevel.checkpoint()
 
     def post(self, callback: Callable[[], None]) -> None:
         """Run a callback in the loop; a run that is over has nobody left to tell."""

@@ -7,6 +7,7 @@ The class says whose fault it is; `code` is stable and is what other programs co
 
 from __future__ import annotations
 
+import pickle
 from typing import Any, ClassVar
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "UnknownMessageError",
     "UnsupportedLogError",
     "UsageError",
+    "portable",
 ]
 
 
@@ -45,26 +47,50 @@ class RametError(Exception):
     code: ClassVar[str] = "RAMET"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        cause = self.__cause__
-        text = None if cause is None else f"{type(cause).__name__}: {cause}"
-        return _rebuild, (type(self), self.args, dict(self.__dict__), text)
+        causes = _texts(self.__cause__)
+        return _rebuild, (type(self), self.args, dict(self.__dict__), causes)
 
 
 class RemoteCause(Exception):
-    """Stands for the cause of an unpickled error: its class name and text."""
+    """Stands for an error that cannot be pickled as it is: its class name and text."""
+
+
+def portable(error: BaseException) -> BaseException:
+    """An error as it is if it survives pickling, else a `RemoteCause` of its text."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RemoteCause(_text(error))
+    return error
+
+
+def _text(error: BaseException) -> str:
+    said = str(error)
+    return said if type(error) is RemoteCause else f"{type(error).__name__}: {said}"
+
+
+def _texts(cause: BaseException | None) -> tuple[str, ...]:
+    """The texts of a chain of causes, the nearest first; a ring is cut."""
+    seen: dict[BaseException, None] = {}
+    while cause is not None and cause not in seen:
+        seen[cause] = None
+        cause = cause.__cause__
+    return tuple(map(_text, seen))
 
 
 def _rebuild(
     cls: type[RametError],
     args: tuple[Any, ...],
     attributes: dict[str, Any],
-    cause: str | None,
+    causes: tuple[str, ...],
 ) -> RametError:
     error = cls.__new__(cls, *args)
     error.args = args
     error.__dict__.update(attributes)
-    if cause is not None:
-        error.__cause__ = RemoteCause(cause)
+    above: BaseException = error
+    for text in causes:
+        above.__cause__ = RemoteCause(text)
+        above = above.__cause__
     return error
 
 

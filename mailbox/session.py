@@ -50,7 +50,7 @@ from .message import (
 )
 from .store import Summary
 
-__all__ = ["ANSWERS", "NOT_RUN", "Session", "Untold", "fold"]
+__all__ = ["ANSWERS", "NOT_RUN", "Returned", "Session", "Untold", "fold"]
 
 NOT_RUN = frozenset(
     (
@@ -76,6 +76,17 @@ class Untold:
     status: str
     cause: str | None
     detail: str | None = None
+
+
+@record
+class Returned:
+    """A submission as it was judged, and the call that made it, if one did."""
+
+    event: Submitted
+    turn: int
+    step: int
+    raw: str | None = None
+    call_id: str = ""
 
 
 class Session:
@@ -126,7 +137,7 @@ class Session:
         self.untold: tuple[Untold, ...] = ()
         self.assignment: str | None = None
         self.concluded: Concluded | None = None
-        self.submissions: tuple[Submitted, ...] = ()
+        self.submissions: tuple[Returned, ...] = ()
         self.usage = _NO_USAGE
 
     def __eq__(self, other: object) -> bool:
@@ -238,7 +249,13 @@ class Session:
     def _submitted(self, event: Submitted) -> None:
         if self.open is None or not self.returning:
             raise IllegalEventError("only a returning agent in a turn submits")
-        self.submissions += (event,)
+        call = None
+        if self.calls is not None and 0 <= event.place < len(self.calls):
+            call = self.calls[event.place]
+        raw = None if call is None else call.arguments
+        call_id = "" if call is None else call.call_id
+        made = Returned(event, self.turn, self.step, raw, call_id)
+        self.submissions += (made,)
 
     def _interrupted(self, event: Interrupted) -> None:
         if self.open is None or self.interrupted is not None:

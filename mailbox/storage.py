@@ -13,8 +13,6 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import anyio.lowlevel
-
 from .backend import Backend
 from .errors import PersistenceUnavailableError
 from .store import Batch, Reader, Store
@@ -67,7 +65,7 @@ class Storage:
         self._check_open()
         if self._reader is None:
             value: T = getattr(self.store, method.__name__)(*arguments)
-            await anyio.lowlevel.checkpoint()
+            await self._backend.checkpoint()
             return value
         answer = await self._reader.ask(self._read, method.__name__, arguments)
         return answer  # type: ignore[no-any-return]
@@ -113,7 +111,7 @@ class Storage:
     async def _write(self, method: Callable[..., T], *arguments: Any) -> T:
         self._check_open()
         if self._writer is None:
-            await anyio.lowlevel.checkpoint()
+            await self._backend.checkpoint()
             return method(*arguments)
         answer = await self._writer.ask(method, *arguments)
         return answer  # type: ignore[no-any-return]

@@ -71,7 +71,12 @@ class Gate:
         return ticket
 
     def when_durable(self, ticket: int, callback: Callable[[], None]) -> None:
-        """Call back when a ticket that is not durable yet has been decided."""
+        """Call back when a ticket that is not durable yet has been decided.
+
+        After a commit has failed nothing is decided any more, and nobody is called.
+        """
+        if self.failed is not None:
+            return
         (self._now if ticket <= self._taken else self._next).append(callback)
 
     def forget_epoch(self, session_id: str, ticket: int) -> None:

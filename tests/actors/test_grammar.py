@@ -72,7 +72,7 @@ SCHEMAS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=json.dumps)
 @pytest.mark.parametrize("rule", [RULE, PROSE], ids=["free", "prose"])
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_what_the_grammar_accepts_conforms_to_the_schema(
     schema: dict[str, Any], rule: TextRule, data: st.DataObject

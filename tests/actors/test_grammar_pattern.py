@@ -35,7 +35,7 @@ PATTERNS = [
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_what_the_grammar_writes_matches_and_needs_no_escape(
     pattern: str, data: st.DataObject

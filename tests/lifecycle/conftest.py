@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .stage import Stage
+from tests.lifecycle.stage import Stage
 
 
 @pytest.fixture

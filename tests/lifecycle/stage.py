@@ -32,7 +32,7 @@ from ramet import (
 from ramet.mailbox.events import Accepted, Event
 from ramet.testing import ScriptedModel
 
-from .laws import check_laws
+from tests.lifecycle.laws import check_laws
 
 __all__ = [
     "DIGGER",
@@ -43,6 +43,7 @@ __all__ = [
     "OrderObserver",
     "Stage",
     "accepted_in",
+    "gone",
     "of",
     "resident",
     "sources",
@@ -188,6 +189,12 @@ async def start(
     """Start a continuable child whose first answer is held, and give its handle."""
     started = await supervisor.start_child(parent, spec, prompt)
     return resident(supervisor, started.child_id)
+
+
+async def gone(agent: Agent) -> None:
+    """Wait until an agent is gone and its end is durable."""
+    await agent.wait_gone()
+    await agent.wait_idle()
 
 
 def resident(supervisor: Supervisor, session_id: str) -> Agent:
