@@ -258,6 +258,8 @@ class Contributions:
         comes out; errors of those releases are its notes (R-192).
         """
         installation = Installation()
+        if not self._registrations:
+            return installation
         for registration in tuple(self._registrations):
             setup = Setup(kind, agent_id, parent_id, name, host)
             try:

@@ -90,16 +90,9 @@ class LocalModel:
         closing_characters: int = 40,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        for name, value in (
-            ("threads", default_threads() if threads is None else threads),
-            ("context_tokens", context_tokens),
-            ("parallel", parallel),
-            ("closing_characters", closing_characters),
-        ):
-            if type(value) is not int or value < 1:
-                raise UsageError(
-                    f"{name} must be a whole number above 0, not {value!r}"
-                )
+        threads = default_threads() if threads is None else threads
+        _check_whole(threads=threads, context_tokens=context_tokens)
+        _check_whole(parallel=parallel, closing_characters=closing_characters)
         if type(text_characters) is not int or text_characters < 40:
             raise UsageError("text_characters must be a whole number of 40 or more")
         if timeout_s is not None and not timeout_s > 0:
@@ -114,7 +107,7 @@ class LocalModel:
         self._substitutions = Substitutions()
         self._server = LocalServer(
             packaged_weights() if path is None else Path(path),
-            threads=default_threads() if threads is None else threads,
+            threads=threads,
             context_tokens=context_tokens,
             parallel=parallel,
         )
@@ -258,6 +251,12 @@ class _FormReader:
                 ResponseEnded("tool_calls", event.usage),
             ]
         return []
+
+
+def _check_whole(**values: object) -> None:
+    for name, value in values.items():
+        if type(value) is not int or value < 1:
+            raise UsageError(f"{name} must be a whole number above 0, not {value!r}")
 
 
 def _client(library: Any, server: LocalServer) -> openai.AsyncOpenAI:

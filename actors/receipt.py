@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..mailbox.canonical import canonical_json, digest_text, read_canonical
+from ..mailbox.canonical import canonical_json, canonical_object, digest_text
 from ..mailbox.events import LimitsRecord
 from ..mailbox.message import Usage
 from ..mailbox.session import Returned
 from .budget import AXES
+from .contract import contract_text
 from .submission import Accept
 from .verdict import Contract
 
@@ -43,37 +44,37 @@ def receipt_of(
         usage: what was spent, of the subtree.
     """
     value = accepted.value
-    return canonical_json(
-        {
-            "version": 1,
-            "contract": contract.record(),
-            "contract_digest": contract.digest,
-            "source": accepted.source,
-            "attempts": accepted.attempts,
-            "duplicates": accepted.duplicates,
-            "empty": accepted.empty,
-            "value": None if value is None else read_canonical(value),
-            "value_digest": None if value is None else digest_text(value),
-            "submissions": [
-                {
-                    "turn": one.turn,
-                    "step": one.step,
-                    "place": one.event.place,
-                    "call_id": one.call_id,
-                    "raw": one.raw,
-                    "verdict": one.event.verdict,
-                    "errors": list(one.event.errors),
-                }
-                for one in submissions
-            ],
-            "limits": {axis: getattr(limits, axis) for axis in AXES},
-            "usage": {
-                "requests": usage.requests,
-                "input_tokens": usage.input_tokens,
-                "output_tokens": usage.output_tokens,
-                "tool_calls": usage.tool_calls,
-            },
-            "session": session,
-            "message": message,
-        }
-    )
+    rest: dict[str, Any] = {
+        "version": 1,
+        "contract_digest": contract.digest,
+        "source": accepted.source,
+        "attempts": accepted.attempts,
+        "duplicates": accepted.duplicates,
+        "empty": accepted.empty,
+        "value_digest": None if value is None else digest_text(value),
+        "submissions": [
+            {
+                "turn": one.turn,
+                "step": one.step,
+                "place": one.event.place,
+                "call_id": one.call_id,
+                "raw": one.raw,
+                "verdict": one.event.verdict,
+                "errors": list(one.event.errors),
+            }
+            for one in submissions
+        ],
+        "limits": {axis: getattr(limits, axis) for axis in AXES},
+        "usage": {
+            "requests": usage.requests,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "tool_calls": usage.tool_calls,
+        },
+        "session": session,
+        "message": message,
+    }
+    members = {name: canonical_json(item) for name, item in rest.items()}
+    members["contract"] = contract_text(contract)
+    members["value"] = "null" if value is None else value
+    return canonical_object(members)

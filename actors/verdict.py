@@ -8,6 +8,7 @@ an agent has is for `ledger.py` to say.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 import attrs
@@ -80,8 +81,7 @@ class Contract(ABC, Generic[T_co]):
     @property
     def digest(self) -> str:
         """The identity of the contract: equal contracts have equal digests."""
-        record = {key: item for key, item in self.record().items() if key != "regex"}
-        return digest_text(canonical_json(record))
+        return _digest_of(self)
 
     @property
     def strict_preferred(self) -> bool:
@@ -133,6 +133,12 @@ class Contract(ABC, Generic[T_co]):
 
     def _is_empty(self, value: Any) -> bool:
         return False
+
+
+@lru_cache(maxsize=256)
+def _digest_of(contract: Contract[Any]) -> str:
+    record = {key: item for key, item in contract.record().items() if key != "regex"}
+    return digest_text(canonical_json(record))
 
 
 def _not_allowed(keys: list[str]) -> tuple[str, ...]:

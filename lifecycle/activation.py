@@ -25,6 +25,9 @@ __all__ = ["Activation", "Closing", "Life", "State", "may_settle", "state_of"]
 State = Literal["running", "waiting", "parked", "closing", "gone"]
 
 
+_NO_USAGE = Usage()
+
+
 class Life(enum.Enum):
     """Liveness, which goes only forward; read in every accepting span."""
 
@@ -102,7 +105,7 @@ class Activation:
         self.ticket = 0
         self.reports = 0
         self.wakes = 0
-        self.below = Usage()
+        self.below = _NO_USAGE
         self.notes: tuple[str, ...] = ()
         self.on_gone: list[Callable[[], None]] | None = None
         self.on_idle: list[Callable[[], None]] | None = None
@@ -126,7 +129,8 @@ class Activation:
     @property
     def usage(self) -> Usage:
         """Its own usage and that of its children that are gone."""
-        return self.session.usage + self.below
+        below = self.below
+        return self.session.usage + below if below.requests else self.session.usage
 
     def lineage(self) -> list[Activation]:
         """It, its parent, and so on up to the root, as far as they are resident."""

@@ -163,6 +163,11 @@ class Admission:
         self, recipient: Activation, sender: str, send: Send
     ) -> tuple[str, int]:
         self.limits(recipient, send.content)
+        return self._take_in(recipient, sender, send)
+
+    def _take_in(
+        self, recipient: Activation, sender: str, send: Send
+    ) -> tuple[str, int]:
         message = self._forest.accept(
             recipient,
             send.operation,
@@ -206,7 +211,7 @@ class Admission:
             raise ParentUnavailableError(UNAVAILABLE)
         self.limits(parent, send.content)
         try:
-            accepted = self._accept(parent, activation.id, send)
+            accepted = self._take_in(parent, activation.id, send)
         except Exception as error:
             raise ParentUnavailableError(UNAVAILABLE) from error
         activation.reports += 1

@@ -7,6 +7,7 @@ calls, under a key made of its session, turn, step and place (R-062).
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from ..actors.agent import AgentSpec
 from ..actors.contract import Reply
@@ -14,6 +15,8 @@ from ..actors.render import piece, render
 from ..actors.tool import ToolCall
 from ..mailbox.errors import InvalidArgumentsError, UnauthorizedError
 from ..mailbox.keys import RESERVED
+from ..mailbox.message import ToolMessage, record
+from .activation import Activation
 from .handle import Agent
 from .returning import shown
 
@@ -26,24 +29,61 @@ _PIECE = 8_000
 _MOST_LISTED = 200
 
 
+@record
+class _Sent:
+    """An accepted report: where the results of its batch land, and what it said."""
+
+    turn: int
+    landing: int
+    place: int
+    output: str
+    message_id: str
+
+
 class Bureau:
     """Acts for agents, by their own authority."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
+        self._sent: WeakKeyDictionary[Activation, list[_Sent]] = WeakKeyDictionary()
 
     async def report(self, call: ToolCall, output: str) -> str:
         """Report to the direct parent."""
         if not output or output.isspace():
             raise InvalidArgumentsError("output must hold a visible character")
-        return await self._supervisor._sending.report(
-            _caller(call),
+        agent = _caller(call)
+        earlier = self._spoiled(agent._activation, output)
+        if earlier is not None:
+            return earlier
+        session = agent._activation.session
+        turn, landing = session.turn, len(session.transcript)
+        message_id = await self._supervisor._sending.report(
+            agent,
             output,
             delivery=None,
             key=RESERVED + call.key,
             ack="stored",
             own=True,
         )
+        sent = _Sent(turn, landing, call.place, output, message_id)
+        self._sent.setdefault(agent._activation, []).append(sent)
+        return message_id
+
+    def _spoiled(self, activation: Activation, output: str) -> str | None:
+        """The id of a report of this turn with this output whose call came back as an
+        error, which a hook may do; `None` if there is none (R-063)."""
+        session = activation.session
+        kept = [s for s in self._sent.get(activation, ()) if s.turn == session.turn]
+        if not kept:
+            self._sent.pop(activation, None)
+            return None
+        self._sent[activation] = kept
+        for sent in kept:
+            if sent.output == output and sent.landing < len(session.transcript):
+                landed = session.transcript[sent.landing]
+                if isinstance(landed, ToolMessage) and landed.results[sent.place].error:
+                    return sent.message_id
+        return None
 
     async def send_message(self, call: ToolCall, agent_id: str, message: str) -> str:
         """Send a child a followup."""

@@ -22,7 +22,7 @@ from ..actors.local_server import packaged_weights
 from ..mailbox.errors import UsageError
 from .cli_checkup import Finding, store_findings
 from .cli_store import add_store_argument
-from .cli_text import Line, visible
+from .cli_text import Line, paragraph, visible
 from .cli_view import Screen
 
 __all__ = ["add_parser"]
@@ -67,7 +67,7 @@ def _run(arguments: argparse.Namespace) -> int:
         }
         screen.text(json.dumps(document, indent=2))
         return 1 if wrong else 0
-    screen.show([line for one in findings for line in _lines(one)])
+    screen.show([line for one in findings for line in _lines(one, screen.width)])
     verdict: Line = (("ramet can be used here", "good"),)
     if wrong:
         things = "thing is" if wrong == 1 else "things are"
@@ -76,15 +76,13 @@ def _run(arguments: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-def _lines(finding: Finding) -> Iterator[Line]:
+def _lines(finding: Finding, width: int | None) -> Iterator[Line]:
     mark = _MARKS[finding.state].ljust(7)
-    yield (
-        (mark, finding.state),
-        (finding.subject.ljust(13), "title"),
-        (visible(finding.text), ""),
-    )
+    lead: Line = ((mark, finding.state), (finding.subject.ljust(13), "title"))
+    yield from paragraph(lead, visible(finding.text), "", width)
     if finding.advice is not None:
-        yield (" " * 20, ""), (visible(finding.advice), "note")
+        blank: Line = ((" " * 20, ""),)
+        yield from paragraph(blank, visible(finding.advice), "note", width)
 
 
 def _guarded(subject: str, check: Callable[[], Iterator[Finding]]) -> list[Finding]:

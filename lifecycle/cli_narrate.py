@@ -1,8 +1,8 @@
 """A log as a person reads it: what each event of a session is in words.
 
 Lives here: one line, or a few, for each kind of event.  It is told the events of one
-log in order and remembers what it needs to name things: the turn, the step, the calls.  It
-reads no store and writes to no screen.
+log in order and remembers what it needs to name things: the turn, the step, the calls.
+It reads no store and writes to no screen.
 """
 
 from __future__ import annotations

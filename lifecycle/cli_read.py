@@ -18,7 +18,7 @@ from ..mailbox.sqlite_inspector import SqliteInspector
 from ..mailbox.store import SessionRow
 from . import cli_doctor, cli_log, cli_ps
 from .cli_store import add_store_argument, find_session, opened_reader
-from .cli_text import Cell, Column, Line, plural, table, visible
+from .cli_text import Cell, Column, Line, paragraph, plural, table, visible
 from .cli_tree import read_tree, rows_below
 from .cli_view import Screen
 from .readers import Explanation, Listing, explain_row
@@ -89,10 +89,11 @@ def _explain(arguments: argparse.Namespace) -> int:
     lines: list[Line] = [
         ((visible(line.name), "name"), (f"  {line.kind}  {line.id}", "dim")),
         (("state  ", "title"), (explanation.state, explanation.state)),
-        (("why    ", "title"), (visible(explanation.why), "")),
     ]
+    why: Line = (("why    ", "title"),)
+    lines += paragraph(why, visible(explanation.why), "", screen.width)
     if hint is not None:
-        lines.append((("next   ", "title"), (hint, "note")))
+        lines += paragraph((("next   ", "title"),), hint, "note", screen.width)
     screen.show(lines)
     return 0
 

@@ -9,6 +9,7 @@ seen.
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
@@ -23,6 +24,7 @@ __all__ = [
     "cut",
     "duration",
     "first_line",
+    "paragraph",
     "plain",
     "plural",
     "shorten",
@@ -122,6 +124,28 @@ def cut(text: str, most: int) -> str:
 def plain(line: Line) -> str:
     """A line without its styles and without blanks at its end."""
     return "".join([text for text, _ in line]).rstrip()
+
+
+def paragraph(lead: Line, text: str, style: str, most: int | None) -> list[Line]:
+    """A text behind a lead; its further lines stand under its first.
+
+    Args:
+        lead: what stands before the first line.
+        text: what is laid out in lines between words.
+        style: its style.
+        most: how wide the whole may be; `None`: everything is on one line.
+    """
+    indent = sum(width_of(piece) for piece, _ in lead)
+    if most is None:
+        return [(*lead, (text, style))]
+    if indent * 2 > most:
+        # There is no room beside the lead: the text goes below it.
+        return [lead, *paragraph((("  ", ""),), text, style, most)]
+    lines = textwrap.wrap(text, most - indent) or [""]
+    blank: Line = ((" " * indent, ""),)
+    return [
+        (*(blank if place else lead), (line, style)) for place, line in enumerate(lines)
+    ]
 
 
 def plural(number: int, word: str) -> str:

@@ -1,8 +1,8 @@
 """The screen: lines on standard output, with colours where a person sees them.
 
 Lives here: whether there is a terminal, how wide it is, which style is which colour,
-and the one live view.  Colours need the extra `cli` (rich); without it, and into a pipe or
-a file, the same lines are plain.
+and the one live view.  Colours need the extra `cli` (rich); without it, and into a pipe
+or a file, the same lines are plain.
 """
 
 from __future__ import annotations

@@ -19,10 +19,17 @@ from ..actors.errors import DeclarationError
 from ..actors.model import Model
 from ..actors.tool import Tool
 from ..mailbox.canonical import canonical_json, digest_text
-from ..mailbox.errors import RametError, UsageError
+from ..mailbox.errors import UsageError
 from ..mailbox.message import Content, to_blocks
 
-__all__ = ["Declaration", "check_name", "check_prompt", "contract_of_options", "declare"]
+__all__ = [
+    "Declaration",
+    "check_name",
+    "check_prompt",
+    "contract_of_options",
+    "declare",
+    "spec_of_options",
+]
 
 _DEFAULT_NAME = "agent"
 
@@ -46,6 +53,13 @@ class Declaration:
     limits: Limits | None
     label: str | None
     title: str | None
+
+    @classmethod
+    def of_child(
+        cls, prompt: Content, spec: AgentSpec, label: str | None
+    ) -> Declaration:
+        """A continuable child: it returns nothing, so that its contract says nothing."""
+        return cls(prompt, spec, Reply(), None, label, None)
 
     @property
     def request(self) -> str:
@@ -210,11 +224,6 @@ def check_name(option: str, value: object) -> None:
         return
     if type(value) is not str or not value.strip():
         raise DeclarationError(f"{option} must be text that is not blank, not {value!r}")
-
-
-def refusal(error: RametError) -> dict[str, str]:
-    """What a journal says of a refused declaration (A-158)."""
-    return {"code": error.code, "text": str(error)}
 
 
 def _check_result(

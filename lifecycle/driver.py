@@ -43,6 +43,9 @@ from .teardown import until_gone
 
 __all__ = ["Driver"]
 
+_SENDING = frozenset(("report", "send_message"))
+"""Tools whose calls in one batch run one after the other: what they send keeps order."""
+
 
 class Driver:
     """Drives the turns of every agent of one forest."""
@@ -172,7 +175,9 @@ class _Turn:
                 return COMPLETED
             finish = self._after(response)
             if finish is None and isinstance(response, Assembled):
-                await gate.wait(activation.ticket)
+                if any(call.name != "reply" for call in response.calls):
+                    # A tool's body waits for the log; a return has none.
+                    await gate.wait(activation.ticket)
                 await self._batch(response.calls)
                 if activation.gone or activation.stopped:
                     return COMPLETED
@@ -315,9 +320,20 @@ class _Turn:
             await self._call(calls[0], 0)
         else:
             async with anyio.create_task_group() as group:
+                sending: list[int] = []
                 for place, call in enumerate(calls):
-                    group.start_soon(self._call, call, place)
+                    if call.name in _SENDING:
+                        sending.append(place)
+                    else:
+                        group.start_soon(self._call, call, place)
+                if sending:
+                    group.start_soon(self._in_order, calls, sending)
         self._activation.batch = None
+
+    async def _in_order(self, calls: tuple[Call, ...], places: list[int]) -> None:
+        """What one batch sends is accepted in the order of its calls (R-035)."""
+        for place in places:
+            await self._call(calls[place], place)
 
     @protected
     async def _call(self, call: Call, place: int) -> None:

@@ -67,6 +67,7 @@ class Inquiry:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
+        self._settled = False
 
     async def children(
         self, session_id: str | None, after: str | None, limit: int
@@ -116,6 +117,9 @@ class Inquiry:
         for entry in runtime.gate.undecided():
             if isinstance(entry.event, Accepted) and entry.event.id == message_id:
                 state = "accepted" if runtime.gate.failed is None else "unknown"
+                if self._settled:
+                    place = await runtime.storage.reopened(Reader.place, message_id)
+                    state = "lost" if place is None else "stored"
                 deferred = entry.event.asked != entry.event.given == "quiet"
                 return MessageStatus(
                     message_id,
@@ -236,6 +240,7 @@ class Inquiry:
         if runtime.gate.failed is not None:
             read = runtime.storage.reopened
         row = await read(Reader.find, sender, key)
+        self._settled = runtime.gate.failed is not None
         if row is not None:
             return row.message
         place = await read(Reader.place, key)

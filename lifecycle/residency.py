@@ -20,6 +20,7 @@ from ..actors.ledger import Ledger
 from ..mailbox.backend_trio import protected
 from ..mailbox.errors import (
     NotResumableError,
+    PersistenceUnavailableError,
     RametError,
     SendUnknownError,
     SessionHeldError,
@@ -63,7 +64,7 @@ class Residency:
         self._resuming[session_id] = waiting
         claimed: list[str] = []
         try:
-            await runtime.gate.wait(runtime.gate.ticket)
+            await self._durable()
             await self._claim(session_id, claimed)
             loaded = await load(runtime.storage, session_id)
             stack = list(loaded.below)
@@ -211,13 +212,28 @@ class Residency:
         It takes the same latch as a resume, so that one comes wholly before the other.
         """
         runtime = self._runtime
+        runtime.admission.open()
         while await self.busy(session_id):
             pass
         if session_id in runtime.forest.live:
             return
         async with self.loading(session_id) as loaded:
             self._cancel_loaded(loaded, closing)
-        await runtime.gate.wait(runtime.gate.ticket)
+        await self._durable()
+
+    async def _durable(self) -> None:
+        """Wait until all that is written is durable.
+
+        Raises:
+            PersistenceUnavailableError: a commit failed.
+        """
+        gate = self._runtime.gate
+        try:
+            await gate.wait(gate.ticket)
+        except SendUnknownError as error:
+            raise PersistenceUnavailableError(
+                "a commit failed: what is stored is known after the next open"
+            ) from error.__cause__
 
     @protected
     def _cancel_loaded(self, loaded: Loaded, closing: Closing) -> None:

@@ -8,8 +8,7 @@ and the specs bound by name.  It has no operation of its own; `sending.py`,
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable
 
 import anyio.lowlevel
 
@@ -37,6 +36,44 @@ from .returning import child_view
 from .teardown import Teardown
 
 __all__ = ["Runtime"]
+
+
+class Asked:
+    """The block around an accepting span; entering it gives what the store knows of a key.
+
+    Every send pays for it, so it is written by hand.
+    """
+
+    __slots__ = ("_asking", "_key", "_runtime", "_sender")
+
+    def __init__(self, runtime: Runtime, sender: str, key: str | None) -> None:
+        self._runtime = runtime
+        self._sender = sender
+        self._key = key
+        self._asking = False
+
+    async def __aenter__(self) -> KeyRow | None:
+        runtime = self._runtime
+        runtime.enter()
+        try:
+            await anyio.lowlevel.checkpoint_if_cancelled()
+            if self._key is None:
+                return None
+            runtime.admission.open()
+            runtime.forest.keys.begin_asking()
+            self._asking = True
+            return await runtime.storage.read(Reader.find, self._sender, self._key)
+        except BaseException:
+            self._leave()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._asking:
+            self._runtime.forest.keys.end_asking()
+        self._runtime.leave()
 
 
 class Runtime:
@@ -111,10 +148,7 @@ class Runtime:
 
     # -- keys and acknowledgement ------------------------------------------------------
 
-    @asynccontextmanager
-    async def asked(
-        self, sender: str, key: str | None, *, own: bool = False
-    ) -> AsyncIterator[KeyRow | None]:
+    def asked(self, sender: str, key: str | None, *, own: bool = False) -> Asked:
         """Ask the store for a key; the accepting span belongs inside the block.
 
         Args:
@@ -124,20 +158,7 @@ class Runtime:
         """
         if not own:
             check_key(key)
-        self.enter()
-        try:
-            if key is None:
-                await anyio.lowlevel.checkpoint_if_cancelled()
-                yield None
-                return
-            self.admission.open()
-            self.forest.keys.begin_asking()
-            try:
-                yield await self.storage.read(Reader.find, sender, key)
-            finally:
-                self.forest.keys.end_asking()
-        finally:
-            self.leave()
+        return Asked(self, sender, key)
 
     def enter(self) -> None:
         """An operation that admits work is under way."""

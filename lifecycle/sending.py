@@ -81,7 +81,7 @@ class Sending:
             "interactive" if interactive else "headless",
             bound,
             contract,
-            None if contract is None else canonical_json(contract.record()),
+            None if contract is None else contract_text(contract),
             deadline=None if contract is None else _deadline(bound),
         )
         async with runtime.asked("host", None):

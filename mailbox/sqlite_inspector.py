@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from .errors import UsageError
+from .errors import PersistenceUnavailableError, UsageError
 from .file_lock import lock_owner
 from .sqlite_file import from_column, to_column, translated
 from .store_sqlite import SqliteReader
@@ -77,9 +77,13 @@ class SqliteInspector(SqliteReader):
     def faults(self) -> list[str]:
         """What SQLite finds wrong with the file; empty when it is whole.
 
-        It reads the whole file, and names at most a hundred faults.
+        It reads the whole file, and names at most a hundred faults; a file that is too
+        damaged to be read through is one.
         """
-        lines = [str(line) for (line,) in self._ask("pragma integrity_check")]
+        try:
+            lines = [str(line) for (line,) in self._ask("pragma integrity_check")]
+        except PersistenceUnavailableError as error:
+            return [str(error)]
         return [] if lines == ["ok"] else lines
 
     def writer(self) -> int | None:

@@ -35,6 +35,8 @@ from .actors.model import (
     ToolSchema,
 )
 from .actors.model_function import FunctionModel
+from .actors.model_local import LocalModel
+from .actors.model_openai import OpenAIModel
 from .actors.outcome import Acceptance, Outcome, TreeUsage
 from .actors.policy import Policy
 from .actors.tool import Tool, ToolCall
@@ -123,6 +125,7 @@ __all__ = [
     "KeyConflictError",
     "Limits",
     "Listing",
+    "LocalModel",
     "MemoryStore",
     "MessageStatus",
     "Model",
@@ -134,6 +137,7 @@ __all__ = [
     "NotResidentError",
     "NotResumableError",
     "Observer",
+    "OpenAIModel",
     "Outcome",
     "OutcomeError",
     "ParentUnavailableError",
@@ -175,7 +179,6 @@ __all__ = [
     "Usage",
     "UsageError",
     "UserMessage",
-    "__version__",
     "canonical_json",
     "control_setup",
     "delegation_setup",

@@ -1,6 +1,6 @@
 """A process that runs agents on a store until it is killed; tests of commands start it.
 
-    python cli_writer.py FILE hold     a lead and two scouts; one stays in its turn
+    python cli_writer.py FILE hold     a lead and its children; one stays in its turn
     python cli_writer.py FILE finish   the same, and everything comes to its end
 
 It prints one JSON line with the ids.  With `hold` it then waits for a line of input
@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -21,10 +24,10 @@ from ramet.testing import Gate, ScriptedModel, call, step
 TRICKY = "\x1b[31mred\x1b[0m \udcff \u202e turned\nsecond line"
 
 
-async def main(path: str, pace: str) -> None:
-    gate = Gate()
+def scripted(gate: Gate) -> ScriptedModel:
+    """The mind of every agent."""
     usage = ramet.Usage(1, 1200, 34)
-    model = ScriptedModel(
+    return ScriptedModel(
         {
             "lead": [step("I have read it.")] * 9,
             "scout": [
@@ -35,38 +38,58 @@ async def main(path: str, pace: str) -> None:
             "oracle": [step(calls=[call("reply", value="yes")])],
         }
     )
-    lead, scout, slow, oracle = map(
-        ramet.AgentSpec, ("lead", "scout", "slow", "oracle")
-    )
+
+
+async def run(
+    path: str,
+    pace: str,
+    tell: Callable[[dict[str, str]], None],
+    wait: Callable[[], Awaitable[Any]] | None = None,
+) -> None:
+    """Run the agents; `tell` gets the ids when they are where they should be."""
+    gate = Gate()
+    lead, scout, slow, oracle = specs = [
+        ramet.AgentSpec(name) for name in ("lead", "scout", "slow", "oracle")
+    ]
     if pace == "finish":
         gate.open()
-    async with ramet.open(path, specs=[lead, scout, slow, oracle], model=model) as top:
-        top.register_setup(ramet.report_setup())
-        root = await top.start_root(lead, interactive=True)
-        first = await top.start_child(root, scout, "look at this\nand at that")
-        await top.wait(first.message_id)
-        answer = await top.call(
+    async with ramet.open(path, specs=specs, model=scripted(gate)) as supervisor:
+        supervisor.register_setup(ramet.report_setup())
+        root = await supervisor.start_root(lead, interactive=True)
+        first = await supervisor.start_child(root, scout, "look at this\nand at that")
+        await supervisor.wait(first.message_id)
+        answer = await supervisor.call(
             root, oracle, "well?", contract=ramet.Choice(["yes", "no"])
         )
-        second = await top.start_child(root, slow, TRICKY)
+        second = await supervisor.start_child(root, slow, TRICKY)
+        await root.wait_idle()
         if pace == "hold":
             await gate.reached()
         else:
-            await top.wait(second.message_id)
-        ids = {
-            "lead": root.id,
-            "scout": first.child_id,
-            "slow": second.child_id,
-            "oracle": answer.session_id,
-            "message": first.message_id,
-        }
-        print(json.dumps(ids), flush=True)
-        if pace == "hold" and await anyio.to_thread.run_sync(sys.stdin.readline):
+            await supervisor.wait(second.message_id)
+        tell(
+            {
+                "lead": root.id,
+                "scout": first.child_id,
+                "slow": second.child_id,
+                "oracle": answer.session_id,
+                "message": first.message_id,
+            }
+        )
+        if wait is not None and await wait():
             gate.open()
-            await top.wait(second.message_id)
+            await supervisor.wait(second.message_id)
             print("went on", flush=True)
-            await anyio.to_thread.run_sync(sys.stdin.readline)
+            await wait()
+        gate.open()
+
+
+def print_ids(ids: dict[str, str]) -> None:
+    """Say where everything is."""
+    print(json.dumps(ids), flush=True)
 
 
 if __name__ == "__main__":
-    anyio.run(main, *sys.argv[1:])
+    line = partial(anyio.to_thread.run_sync, sys.stdin.readline)
+    hold = line if sys.argv[2] == "hold" else None
+    anyio.run(run, sys.argv[1], sys.argv[2], print_ids, hold)

@@ -25,7 +25,6 @@ from ramet import (
     Policy,
     Reader,
     SqliteReader,
-    Store,
     Supervisor,
     UserMessage,
 )
@@ -97,10 +96,15 @@ class Stage:
         self.told = True
         self.whole = True
         self.entries: list[Entry] = []
-        self._memory = MemoryStore()
+        self._memory: MemoryStore = MemoryStore()
         self._path = folder / "store.db"
         self._copies: list[Stage] = []
         self._opened = False
+
+    def use(self, store: MemoryStore) -> None:
+        """Run on a memory store of the test's own."""
+        assert self.kind == "memory"
+        self._memory = store
 
     def store(self) -> str | MemoryStore:
         """What to open."""
@@ -146,14 +150,13 @@ class Stage:
         specs: Iterable[AgentSpec] = (LEAD, SCOUT, DIGGER, ORACLE),
         policy: Policy | None = None,
         report: bool = True,
-        store: Store | None = None,
     ) -> AsyncIterator[Supervisor]:
         """Open the store and record what happens; the block ends within `HANG_S`."""
         self._opened = True
         self.observer = OrderObserver()
         try:
             async with ramet.open(
-                self.store() if store is None else store,
+                self.store(),
                 specs=specs,
                 model=model,
                 policy=policy,

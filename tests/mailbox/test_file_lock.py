@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from ramet.mailbox.errors import (
     PersistenceUnavailableError,
     StoreInUseError,
 )
+from ramet.mailbox.file_lock import FileLock, lock_owner
 from ramet.mailbox.store_sqlite import SqliteReader, SqliteStore
 from tests.mailbox.opened_sqlite import opened, writer
 
@@ -97,3 +99,65 @@ def test_a_process_that_cannot_lock_is_told_so(
     monkeypatch.setattr("ramet.mailbox.file_lock._take", refuse)
     with pytest.raises(PersistenceUnavailableError, match="cannot be locked"):
         SqliteStore(path).open()
+
+
+def test_the_owner_of_a_lock_is_told_and_nobody_owns_it_afterwards(path: Path) -> None:
+    assert lock_owner(path) is None
+    with writer(path) as process:
+        assert lock_owner(path) == process.running.pid
+    assert path.with_name("agents.db.lock").read_text() == str(process.running.pid)
+    assert lock_owner(path) is None
+    with opened(path):
+        assert lock_owner(path) == os.getpid()
+    assert lock_owner(path) is None
+
+
+def test_an_owner_that_gives_no_number_is_zero(path: Path) -> None:
+    with opened(path):
+        path.with_name("agents.db.lock").write_text("who")
+        assert lock_owner(path) == 0
+
+
+def test_looking_at_a_lock_makes_no_file_and_follows_no_link(path: Path) -> None:
+    assert lock_owner(path) is None
+    assert os.listdir(path.parent) == []
+    path.with_name("agents.db.lock").symlink_to(path)
+    with pytest.raises(PersistenceUnavailableError, match="cannot be read"):
+        lock_owner(path)
+
+
+def test_a_lock_that_cannot_be_looked_at_is_told_so(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int) -> bool:
+        raise OSError(95, "Operation not supported")
+
+    path.with_name("agents.db.lock").write_text("1")
+    monkeypatch.setattr("ramet.mailbox.file_lock._is_taken", refuse)
+    with pytest.raises(PersistenceUnavailableError, match="cannot be looked at"):
+        lock_owner(path)
+
+
+def test_a_look_refuses_no_writer_that_opens_at_the_same_moment(path: Path) -> None:
+    """A killed writer left its number, so that each look tries the lock."""
+    lock = FileLock(path)
+    done = threading.Event()
+    looks = 0
+
+    def look() -> None:
+        nonlocal looks
+        while not done.is_set():
+            lock_owner(path)
+            looks += 1
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        for _ in range(300):
+            lock.path.write_text("1")
+            lock.acquire()
+            lock.release()
+    finally:
+        done.set()
+        thread.join()
+    assert looks > 0

@@ -1,0 +1,253 @@
+"""Progress: what a person sees on standard error while a run goes on.
+
+Lives here: what each agent of the run does now, from the events that an observer hears,
+and the plain lines that tell it.  The live tree of a terminal is `terminal_progress.py`'s.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any, Protocol, TextIO
+
+import attrs
+
+from ..mailbox.events import (
+    Accepted,
+    Activated,
+    CallEnded,
+    Concluded,
+    Created,
+    Ended,
+    Event,
+    Journaled,
+    RequestFailed,
+    StepEnded,
+    TurnEnded,
+    TurnOpened,
+)
+from ..mailbox.message import Usage
+from .cli_text import Cell, Line, count, shorten, visible
+from .cli_view import Screen
+
+__all__ = ["Activity", "PlainProgress", "Progress", "Watch", "activity_line"]
+
+_TEXT = 200
+_LEAST = 30
+
+
+class Progress(Protocol):
+    """Shows a run while it goes on; `start` and `stop` stand around it."""
+
+    def start(self) -> None:
+        """Begin to show."""
+
+    def changed(self, told: Line | None) -> None:
+        """Something changed; `told` is the line that tells it, if it is worth one."""
+
+    def say(self, text: str) -> None:
+        """Tell a person a sentence."""
+
+    def stop(self) -> None:
+        """Show the last state, and no more; may be called twice."""
+
+
+@attrs.define
+class Activity:
+    """What one agent does now."""
+
+    id: str
+    name: str
+    parent: str | None
+    depth: int
+    state: str = "waiting"
+    requests: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    last: str = ""
+
+    def count(self, usage: Usage | None) -> None:
+        """Count a request and its tokens."""
+        self.requests += 1
+        if usage is None:
+            return
+        for name in ("input_tokens", "output_tokens"):
+            more = getattr(usage, name)
+            if more is not None:
+                setattr(self, name, (getattr(self, name) or 0) + more)
+
+
+class Watch:
+    """Hears the events of a run, and keeps what each agent does.
+
+    Args:
+        name_of: gives name, parent and depth of a session that began before.
+        progress: who shows it.
+    """
+
+    def __init__(
+        self,
+        name_of: Callable[[str], tuple[str, str | None, int] | None],
+        progress: Progress,
+    ) -> None:
+        self.agents: dict[str, Activity] = {}
+        self._name_of = name_of
+        self._progress = progress
+        self._began = time.monotonic()
+
+    def on_event(self, session_id: str, seq: int, event: Event) -> None:
+        """An event became durable."""
+        agent = self._agent(session_id, event)
+        if agent is None:
+            return
+        told = self._tell(agent, event)
+        if told is None:
+            self._progress.changed(None)
+            return
+        who, text, style = told
+        who.last = text
+        self._progress.changed(self._line(who, text, style))
+
+    def _agent(self, session_id: str, event: Event) -> Activity | None:
+        agent = self.agents.get(session_id)
+        if agent is None:
+            if isinstance(event, Created):
+                found = (event.spec.name, event.parent, event.depth)
+            else:
+                known = self._name_of(session_id)
+                if known is None:
+                    return None
+                found = known
+            name, parent, depth = found
+            agent = Activity(session_id, visible(name), parent, depth)
+            self.agents[session_id] = agent
+        return agent
+
+    def _line(self, agent: Activity, text: str, style: str) -> Line:
+        passed = f"{time.monotonic() - self._began:6.1f}s  "
+        return ((passed, "dim"), (agent.name, "name"), ("  ", ""), (text, style))
+
+    def _tell(self, agent: Activity, event: Event) -> tuple[Activity, str, str] | None:
+        """Take an event in; gives whose line it is, the line and its style."""
+        if isinstance(event, Activated):
+            agent.state = "running" if agent.depth else "waiting"
+        elif isinstance(event, TurnOpened):
+            agent.state = "running"
+        elif isinstance(event, StepEnded):
+            agent.count(event.usage)
+            return agent, _step(event), ""
+        elif isinstance(event, RequestFailed):
+            agent.count(event.usage)
+            return agent, f"request failed: {_short(event.message)}", "bad"
+        elif isinstance(event, CallEnded) and event.error is not None:
+            return agent, f"a call failed ({event.error})", "note"
+        elif isinstance(event, TurnEnded):
+            agent.state = "parked"
+            if event.status != "completed":
+                why = event.detail or event.cause or ""
+                return agent, f"turn {event.status}: {_short(why)}", "note"
+        elif isinstance(event, Concluded):
+            return agent, *_concluded(event)
+        elif isinstance(event, Ended):
+            agent.state = "gone"
+        elif isinstance(event, Accepted):
+            return self._accepted(agent, event)
+        elif isinstance(event, Journaled):
+            return _journaled(agent, event)
+        return None
+
+    def _accepted(
+        self, agent: Activity, event: Accepted
+    ) -> tuple[Activity, str, str] | None:
+        text = _short(" ".join(event.content))
+        if event.source == "report":
+            sender = self.agents.get(event.sender, agent)
+            return sender, f"reports: {text}", "good"
+        if event.source in ("prompt", "followup", "tell"):
+            return agent, f"is asked: {text}", "dim"
+        return None
+
+
+def activity_line(agent: Activity) -> list[Cell]:
+    """The cells of an agent in a table: name, state, requests, tokens, last activity."""
+    indent = "  " * agent.depth
+    return [
+        (f"{indent}{agent.name}", "name"),
+        (agent.state, agent.state),
+        (count(agent.requests), ""),
+        (count(agent.input_tokens), ""),
+        (count(agent.output_tokens), ""),
+        (agent.last, "dim"),
+    ]
+
+
+class PlainProgress:
+    """One line for each thing that is worth one."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._screen = Screen(stream)
+
+    def start(self) -> None:
+        """Nothing is to be prepared."""
+
+    def changed(self, told: Line | None) -> None:
+        """Show the line."""
+        if told is not None:
+            width = self._screen.width
+            if width is not None:
+                *lead, (text, style) = told
+                room = width - sum(len(piece) for piece, _ in lead) - 1
+                told = (*lead, (shorten(text, max(room, _LEAST)), style))
+            self._screen.show([told])
+
+    def say(self, text: str) -> None:
+        """Show a sentence."""
+        self._screen.show([((f"ramet: {visible(text)}", ""),)])
+
+    def stop(self) -> None:
+        """Nothing is left to show."""
+
+
+def _step(event: StepEnded) -> str:
+    tokens = ""
+    if event.usage is not None and event.usage.input_tokens is not None:
+        tokens = f" ({count(event.usage.input_tokens)} tokens in, "
+        tokens += f"{count(event.usage.output_tokens)} out)"
+    if not event.calls:
+        return f"says: {_short(event.text)}{tokens}"
+    shown = ", ".join(
+        f"{visible(call.name)}{_arguments(call.arguments)}" for call in event.calls
+    )
+    return f"calls {shown}{tokens}"
+
+
+def _arguments(raw: str) -> str:
+    """The values of a call's arguments, short."""
+    try:
+        arguments: Any = json.loads(raw)
+    except ValueError:
+        return f"({_short(raw)})"
+    if not isinstance(arguments, dict):
+        return f"({_short(raw)})"
+    values = [json.dumps(value, ensure_ascii=False) for value in arguments.values()]
+    return f"({_short(', '.join(values))})"
+
+
+def _concluded(event: Concluded) -> tuple[str, str]:
+    if event.status == "completed":
+        return f"replies {_short(event.value or '(nothing)')}", "good"
+    return f"{event.status}: {_short(event.detail or event.cause or '')}", "bad"
+
+
+def _journaled(agent: Activity, event: Journaled) -> tuple[Activity, str, str] | None:
+    if event.kind not in ("phase", "log"):
+        return None
+    data = json.loads(event.data)
+    if event.kind == "phase":
+        return agent, f"phase {_short(data['name'])}", "title"
+    return agent, _short(data["text"]), ""
+
+
+def _short(text: str) -> str:
+    return shorten(" ".join(text.split()), _TEXT)

@@ -1,0 +1,109 @@
+"""Interruption: what the signals of a terminal mean for a run.
+
+Lives here: the first SIGINT or SIGTERM brings everything to rest and keeps it, the second
+gives up on what does not come to rest, the third ends the process as the system does.
+Signals are received as a stream, so that none is raised inside a machine's step.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import TaskStatus
+
+from .activation import Closing
+from .errors import TeardownError
+
+if TYPE_CHECKING:
+    from .supervisor import Supervisor
+
+__all__ = ["Interruption", "interruptible"]
+
+
+class Interruption:
+    """Whether signals came, and which was the last.
+
+    `count` is how many came; `before` is called at the first, before anything rests.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.before: Callable[[], None] = lambda: None
+
+
+@asynccontextmanager
+async def interruptible(
+    supervisor: Supervisor, say: Callable[[str], None]
+) -> AsyncIterator[Interruption]:
+    """A block that signals end: its body is cancelled once everything is at rest.
+
+    It belongs into the main thread.
+
+    Args:
+        supervisor: what is brought to rest.
+        say: tells a person what happens.
+    """
+    interruption = Interruption()
+    async with anyio.create_task_group() as group:
+        with anyio.CancelScope() as scope:
+            listener = _Listener(supervisor, interruption, scope, say)
+            await group.start(listener.listen)
+            yield interruption
+        group.cancel_scope.cancel()
+
+
+class _Listener:
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        interruption: Interruption,
+        scope: anyio.CancelScope,
+        say: Callable[[str], None],
+    ) -> None:
+        self._supervisor = supervisor
+        self._interruption = interruption
+        self._scope = scope
+        self._say = say
+
+    async def listen(self, *, task_status: TaskStatus[None]) -> None:
+        """Receive two signals; when this has returned, the next one is fatal."""
+        interruption = self._interruption
+        async with anyio.create_task_group() as group:
+            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                task_status.started()
+                async for number in signals:
+                    interruption.count += 1
+                    if interruption.count == 1:
+                        name = signal.Signals(number).name
+                        self._say(
+                            f"{name}: bringing every agent to rest; once more gives up"
+                            " on those that do not come"
+                        )
+                        interruption.before()
+                        group.start_soon(self._drain, name)
+                    else:
+                        break
+            self._say("giving up on what does not come to rest")
+            await self._give_up()
+            group.cancel_scope.cancel()
+
+    async def _drain(self, name: str) -> None:
+        deadline_s = self._supervisor._runtime.policy.rest_deadline_s
+        try:
+            await self._supervisor._drain(Closing("interrupted", name), deadline_s)
+        except TeardownError as error:
+            self._say(str(error))
+        self._scope.cancel()
+
+    async def _give_up(self) -> None:
+        runtime = self._supervisor._runtime
+        tops = [one for one in runtime.forest.live.values() if one.parent is None]
+        try:
+            await runtime.teardown.bring_down(tops, Closing("cancelled"), 0.0)
+        except TeardownError as error:
+            self._say(str(error))
+        self._scope.cancel()

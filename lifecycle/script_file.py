@@ -1,0 +1,153 @@
+"""Script files: a supervisor script read from disk, and what it declares.
+
+Lives here: reading, loading and checking a script.  Its identity is the digest of the
+bytes that were loaded.  It runs the module's own top level and nothing else of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import attrs
+
+from ..actors.agent import AgentSpec
+from ..actors.model import Model
+from ..actors.policy import Policy
+from ..mailbox.errors import UsageError
+
+if TYPE_CHECKING:
+    from .flow import Flow
+
+__all__ = ["Main", "ScriptFile", "load_script"]
+
+Main: TypeAlias = "Callable[[Flow], Awaitable[Any]]"
+"""What a script is: `async def main(flow)`."""
+
+_QUIET: Mapping[str, Any] = {"notices": "quiet", "wake_budget": 0}
+"""The policy of a root whose mind is the script: nothing that it hears wakes it."""
+
+
+@attrs.frozen(eq=False)
+class ScriptFile:
+    """A loaded supervisor script.
+
+    Attributes:
+        path: where it lies, absolute.
+        digest: SHA-256 of its bytes, in lower-case hex.
+        main: its `main`.
+        root: what the root of a run of it is made from.
+        specs: other specs that stored sessions may need.
+        model: the model that it declares for itself, or `None`.
+        policy: the policy that it declares, or `None`.
+    """
+
+    path: str
+    digest: str
+    main: Main
+    root: AgentSpec
+    specs: tuple[AgentSpec, ...] = ()
+    model: Model | str | None = None
+    policy: Policy | None = None
+
+
+def load_script(path: str | os.PathLike[str]) -> ScriptFile:
+    """Read and load a supervisor script.
+
+    A script has an `async def main(flow)`.  It may have, as names of its module, `root`
+    (an `AgentSpec`), `specs` (a list of them), `model` (a model or its name) and
+    `policy` (a `Policy`).  The folder that it lies in is importable from then on.
+
+    Raises:
+        UsageError: there is no such file, or it is no supervisor script; the text says
+            what is wrong.  What its top level raises comes out as it is.
+    """
+    given = os.fspath(path)
+    if not given.strip():
+        raise UsageError("a script is named by its path, which is blank")
+    place = Path(given).absolute()
+    try:
+        source = place.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"the script {given} cannot be read: {error.strerror or error}"
+        ) from error
+    module = _module(place, source)
+    return ScriptFile(
+        str(place),
+        hashlib.sha256(source).hexdigest(),
+        _main(module, given),
+        _root(module, given),
+        _specs(module, given),
+        _optional(module, given, "model", (Model, str), "a model or its name"),
+        _optional(module, given, "policy", (Policy,), "a Policy"),
+    )
+
+
+def _module(place: Path, source: bytes) -> ModuleType:
+    """Run the top level of a script, as a module of its own; no bytecode is written."""
+    try:
+        code = compile(source, str(place), "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        where = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        raise UsageError(f"{place}{where} is not Python: {error}") from error
+    name = f"ramet_script_{place.stem}"
+    module = ModuleType(name)
+    module.__file__ = str(place)
+    folder = str(place.parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    # Type hints and pickles of the script look their module up by its name.
+    sys.modules[name] = module
+    exec(code, module.__dict__)
+    return module
+
+
+def _main(module: ModuleType, given: str) -> Main:
+    found = getattr(module, "main", None)
+    if found is None:
+        raise UsageError(f"{given} has no `async def main(flow)`")
+    if not inspect.iscoroutinefunction(found):
+        raise UsageError(f"main of {given} must be an `async def`")
+    try:
+        inspect.signature(found).bind(None)
+    except TypeError as error:
+        raise UsageError(f"main of {given} must take one argument: {error}") from None
+    main: Main = found
+    return main
+
+
+def _root(module: ModuleType, given: str) -> AgentSpec:
+    spec = _optional(module, given, "root", (AgentSpec,), "an AgentSpec")
+    if spec is None:
+        spec = AgentSpec(Path(given).stem)
+    if isinstance(spec.policy, Policy):
+        found: AgentSpec = spec
+        return found
+    return attrs.evolve(spec, policy={**_QUIET, **(spec.policy or {})})
+
+
+def _specs(module: ModuleType, given: str) -> tuple[AgentSpec, ...]:
+    specs = getattr(module, "specs", ())
+    if not isinstance(specs, (list, tuple)) or not all(
+        isinstance(one, AgentSpec) for one in specs
+    ):
+        raise UsageError(f"specs of {given} must be a list of AgentSpec objects")
+    return tuple(specs)
+
+
+def _optional(
+    module: ModuleType, given: str, name: str, kinds: tuple[Any, ...], what: str
+) -> Any:
+    value = getattr(module, name, None)
+    if value is not None and not isinstance(value, kinds):
+        raise UsageError(
+            f"{name} of {given} must be {what}, not {type(value).__name__}"
+        )
+    return value
