@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..mailbox.errors import RametError, portable
+from ..mailbox.message import Usage
 
 if TYPE_CHECKING:
     from .outcome import Outcome
@@ -95,9 +96,19 @@ class ModelError(RametError):
     """Raised by a model port when a request failed; `code` says how.
 
     The message holds no key and no address of a provider.
+
+    Args:
+        message: what happened, for a person.
+        usage: what the failed request cost, where the provider said so (law 21).
     """
 
     code = "provider-error"
+
+    usage: Usage | None = None
+
+    def __init__(self, message: str, usage: Usage | None = None) -> None:
+        super().__init__(message)
+        self.usage = usage
 
 
 class RequestTimeoutError(ModelError):

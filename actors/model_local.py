@@ -238,7 +238,8 @@ class _FormReader:
             if event.stop != "end_turn":
                 raise ModelError(
                     "the local model did not end its answer within"
-                    f" {self._form.max_tokens} tokens"
+                    f" {self._form.max_tokens} tokens",
+                    event.usage,
                 )
             if not self._form.object:
                 return [event]

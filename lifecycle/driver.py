@@ -44,7 +44,7 @@ from .teardown import until_gone
 __all__ = ["Driver"]
 
 _SENDING = frozenset(("report", "send_message"))
-"""Tools whose calls in one batch run one after the other: what they send keeps order."""
+"""Tools whose calls in one batch run one after the other, to keep their order."""
 
 
 class Driver:
@@ -218,13 +218,8 @@ class _Turn:
             return self.failed("unclassified", "no model was given to this agent")
         try:
             return await self._stream(model, self._request())
-        except ModelError as error:
-            cause = "provider-error"
-            if isinstance(error, RequestTimeoutError):
-                cause = "request-timeout"
-            return self._request_failed(cause, error.code, error)
         except (Exception, SystemExit) as error:
-            return self._request_failed("unclassified", "unclassified", error)
+            return self._request_failed(_leaf(error))
 
     async def _stream(
         self, model: Model, request: ModelRequest
@@ -239,14 +234,20 @@ class _Turn:
         self._assembler = None
         return assembler.end()
 
-    def _request_failed(self, cause: str, code: str, error: BaseException) -> Finish:
+    def _request_failed(self, error: BaseException) -> Finish:
+        """Log a failed request; a `SystemExit` of a model ends no process (R-267)."""
         self._assembler = None
+        cause = code = "unclassified"
+        usage = None
+        if isinstance(error, ModelError):
+            timed_out = isinstance(error, RequestTimeoutError)
+            cause = "request-timeout" if timed_out else "provider-error"
+            code, usage = error.code, error.usage
         text = f"{type(error).__name__}: {error}"[:500]
         if not self._activation.gone:
             now = self._forest.ambient.now_ms()
-            self._forest.log(self._activation, RequestFailed(code, text, now))
-        detail = f"{code}: {text}" if code != cause else text
-        return self.failed(cause, detail)
+            self._forest.log(self._activation, RequestFailed(code, text, now, usage))
+        return self.failed(cause, f"{code}: {text}" if code != cause else text)
 
     def keep_partial(self) -> None:
         """Keep what streamed before the request was stopped (R-157)."""
@@ -438,3 +439,10 @@ class _Turn:
         if activation.stopped:
             return COMPLETED
         return finish
+
+
+def _leaf(error: BaseException) -> BaseException:
+    """The only error of a group, which a port's own task group may have made."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
