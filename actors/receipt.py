@@ -8,9 +8,15 @@ it is.  It is written once, with the outcome, and never changed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
-from ..mailbox.canonical import canonical_json, canonical_object, digest_text
+from ..mailbox.canonical import (
+    canonical_json,
+    canonical_object,
+    digest_text,
+    plain_json,
+)
 from ..mailbox.events import LimitsRecord
 from ..mailbox.message import Usage
 from ..mailbox.session import Returned
@@ -44,37 +50,44 @@ def receipt_of(
         usage: what was spent, of the subtree.
     """
     value = accepted.value
-    rest: dict[str, Any] = {
-        "version": 1,
-        "contract_digest": contract.digest,
-        "source": accepted.source,
-        "attempts": accepted.attempts,
-        "duplicates": accepted.duplicates,
-        "empty": accepted.empty,
-        "value_digest": None if value is None else digest_text(value),
-        "submissions": [
-            {
-                "turn": one.turn,
-                "step": one.step,
-                "place": one.event.place,
-                "call_id": one.call_id,
-                "raw": one.raw,
-                "verdict": one.event.verdict,
-                "errors": list(one.event.errors),
-            }
-            for one in submissions
-        ],
-        "limits": {axis: getattr(limits, axis) for axis in AXES},
-        "usage": {
-            "requests": usage.requests,
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "tool_calls": usage.tool_calls,
-        },
-        "session": session,
-        "message": message,
+    spent = {
+        "requests": usage.requests,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "tool_calls": usage.tool_calls,
     }
-    members = {name: canonical_json(item) for name, item in rest.items()}
-    members["contract"] = contract_text(contract)
-    members["value"] = "null" if value is None else value
-    return canonical_object(members)
+    return canonical_object(
+        {
+            "version": "1",
+            "contract": contract_text(contract),
+            "contract_digest": plain_json(contract.digest),
+            "source": plain_json(accepted.source),
+            "attempts": str(accepted.attempts),
+            "duplicates": str(accepted.duplicates),
+            "empty": plain_json(accepted.empty),
+            "value": "null" if value is None else value,
+            "value_digest": plain_json(None if value is None else digest_text(value)),
+            "submissions": plain_json([_shown(one) for one in submissions]),
+            "limits": _limits_text(*[getattr(limits, axis) for axis in AXES]),
+            "usage": plain_json(spent),
+            "session": plain_json(session),
+            "message": plain_json(message),
+        }
+    )
+
+
+def _shown(one: Returned) -> dict[str, Any]:
+    return {
+        "turn": one.turn,
+        "step": one.step,
+        "place": one.event.place,
+        "call_id": one.call_id,
+        "raw": one.raw,
+        "verdict": one.event.verdict,
+        "errors": list(one.event.errors),
+    }
+
+
+@lru_cache(maxsize=256)
+def _limits_text(*values: float | None) -> str:
+    return canonical_json(dict(zip(AXES, values, strict=True)))

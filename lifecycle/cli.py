@@ -18,13 +18,12 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, NoReturn
 
 from ..actors.errors import DeclarationError
 from ..mailbox.errors import RametError, UsageError
-from . import cli_read
-from .cli_text import visible
+from . import cli_read, cli_run
+from .cli_text import one_line
 
 __all__ = ["build_parser", "main"]
 
@@ -83,10 +82,10 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser of the command line; `func` of what it gives does the work."""
     parser = _Welcome(prog="ramet")
     parser.add_argument("--version", action="version", version=f"ramet {_version()}")
-    parser.commands = parser.add_subparsers(metavar="COMMAND", parser_class=_Parser)
-    name = f"{__package__}.cli_run"
-    if find_spec(name) is not None:
-        import_module(name).add_parsers(parser.commands)
+    parser.commands = parser.add_subparsers(
+        metavar="COMMAND", dest="command", parser_class=_Parser
+    )
+    cli_run.add_parsers(parser.commands)
     cli_read.add_parsers(parser.commands)
     return parser
 
@@ -136,13 +135,13 @@ def _command(words: list[str]) -> int:
     except SystemExit as end:
         # Only --help and --version end here, and both have said what they were for.
         return end.code if isinstance(end.code, int) else 0
+    if not hasattr(arguments, "func"):
+        raise UsageError("a command is needed: ramet alone lists them")
     if unknown:
-        name = words[0]
+        name = arguments.command
         raise UsageError(
             f"ramet {name} has no {unknown[0]!r} (see: ramet {name} --help)"
         )
-    if not hasattr(arguments, "func"):
-        raise UsageError("a command is needed: ramet alone lists them")
     status: int = arguments.func(arguments)
     return status
 
@@ -171,7 +170,7 @@ def _told(error: BaseException, text: str, status: int) -> int:
     with contextlib.suppress(OSError):
         if os.environ.get(_TRACEBACK):
             traceback.print_exception(error)
-        print(f"ramet: {visible(text)}", file=sys.stderr, flush=True)
+        print(f"ramet: {one_line(text)}", file=sys.stderr, flush=True)
     return status
 
 

@@ -22,7 +22,7 @@ from ..actors.local_server import packaged_weights
 from ..mailbox.errors import UsageError
 from .cli_checkup import Finding, store_findings
 from .cli_store import add_store_argument
-from .cli_text import Line, paragraph, visible
+from .cli_text import Line, one_line, paragraph
 from .cli_view import Screen
 
 __all__ = ["add_parser"]
@@ -79,10 +79,10 @@ def _run(arguments: argparse.Namespace) -> int:
 def _lines(finding: Finding, width: int | None) -> Iterator[Line]:
     mark = _MARKS[finding.state].ljust(7)
     lead: Line = ((mark, finding.state), (finding.subject.ljust(13), "title"))
-    yield from paragraph(lead, visible(finding.text), "", width)
+    yield from paragraph(lead, one_line(finding.text), "", width)
     if finding.advice is not None:
         blank: Line = ((" " * 20, ""),)
-        yield from paragraph(blank, visible(finding.advice), "note", width)
+        yield from paragraph(blank, one_line(finding.advice), "note", width)
 
 
 def _guarded(subject: str, check: Callable[[], Iterator[Finding]]) -> list[Finding]:

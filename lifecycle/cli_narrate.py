@@ -31,7 +31,7 @@ from ..mailbox.events import (
     TurnOpened,
 )
 from ..mailbox.message import Call, Usage
-from .cli_text import Cell, Line, count, cut, shorten, visible, width_of
+from .cli_text import Cell, Line, count, cut, one_line, shorten, visible, width_of
 
 __all__ = ["Narrator"]
 
@@ -131,18 +131,18 @@ class Narrator:
 
     def _created(self, event: Created) -> Iterator[tuple[list[Cell], str]]:
         child = f", child of {event.parent}" if event.parent else ""
-        text = f"{event.kind} agent {visible(event.spec.name)}{child}"
+        text = f"{event.kind} agent {one_line(event.spec.name)}{child}"
         yield [("created ", "title"), (text, "")], ""
         if self._full and event.spec.instructions:
             yield [("  instructions", "dim")], event.spec.instructions
         if self._full and event.contract is not None:
             yield [("  contract", "dim")], event.contract
         if self._full and event.spec.tools:
-            names = ", ".join(visible(tool.name) for tool in event.spec.tools)
+            names = ", ".join(one_line(tool.name) for tool in event.spec.tools)
             yield [("  tools ", "dim"), (names, "")], ""
 
     def _activated(self, event: Activated) -> Iterator[tuple[list[Cell], str]]:
-        changed = ", ".join(map(visible, event.changed))
+        changed = ", ".join(map(one_line, event.changed))
         note = f"changed since: {changed}" if changed else event.activation
         yield [("activated ", "dim"), (note, "note" if changed else "dim")], ""
 
@@ -151,7 +151,8 @@ class Narrator:
         delivery = "" if event.given == "wakeup" else f", {event.given}"
         if event.asked == "wakeup" and event.given == "quiet":
             delivery = ", deferred to quiet"
-        head = f" from {visible(event.sender)}{delivery}:"
+        sender = "" if self._narrow else f" from {one_line(event.sender)}"
+        head = f"{sender}{delivery}:"
         yield (
             [(event.source, "in"), (head, "dim")],
             "\n".join(event.content),
@@ -169,13 +170,13 @@ class Narrator:
         notes += _tokens(event.usage)
         if event.cut and "cut" not in notes:
             notes.append("cut")
-        told = f" ({visible(', '.join(notes))})" if notes else ""
+        told = f" ({one_line(', '.join(notes))})" if notes else ""
         if event.text or not event.calls:
             text = event.text if event.text.strip() else "(no text)"
             yield [("says", "out"), (f"{told}:", "dim")], text
             told = ""
         for one in event.calls:
-            head = [("calls ", "call"), (visible(one.name), "name"), (told, "dim")]
+            head = [("calls ", "call"), (one_line(one.name), "name"), (told, "dim")]
             yield head, one.arguments
             told = ""
 
@@ -185,7 +186,7 @@ class Narrator:
     def _call_ended(self, event: CallEnded) -> Iterator[tuple[list[Cell], str]]:
         name = "call"
         if event.place < len(self._calls):
-            name = visible(self._calls[event.place].name)
+            name = one_line(self._calls[event.place].name)
         if event.error is not None:
             head = [(f"{name} failed", "bad"), (f" ({event.error}):", "dim")]
         else:
@@ -198,7 +199,7 @@ class Narrator:
         yield head, "; ".join(event.errors) or (event.value or "")
 
     def _interrupted(self, event: Interrupted) -> Iterator[tuple[list[Cell], str]]:
-        text = f" by {visible(event.by)}: what waits is parked"
+        text = f" by {one_line(event.by)}: what waits is parked"
         yield [("interrupted", "note"), (text, "")], ""
 
     def _promoted(self, event: Promoted) -> Iterator[tuple[list[Cell], str]]:
@@ -227,13 +228,13 @@ class Narrator:
 
     def _ended(self, event: Ended) -> Iterator[tuple[list[Cell], str]]:
         told = "" if event.told else ", its parent not told yet"
-        yield [("at rest", "title"), (f" ({visible(event.reason)}{told})", "dim")], ""
+        yield [("at rest", "title"), (f" ({one_line(event.reason)}{told})", "dim")], ""
 
     def _told(self, event: Told) -> Iterator[tuple[list[Cell], str]]:
         yield [("its parent was told", "dim")], ""
 
     def _journaled(self, event: Journaled) -> Iterator[tuple[list[Cell], str]]:
-        yield [("journal ", "mark"), (visible(event.kind), "name")], event.data
+        yield [("journal ", "mark"), (one_line(event.kind), "name")], event.data
 
 
 def _compact(text: str) -> str:
@@ -246,7 +247,7 @@ def _ending(what: str, status: str, cause: str | None) -> Iterator[Cell]:
     yield f"{what} ", "title"
     yield status, style
     if cause is not None:
-        yield f" ({visible(cause)})", "dim"
+        yield f" ({one_line(cause)})", "dim"
 
 
 def _tokens(usage: Usage | None) -> list[str]:

@@ -1,7 +1,7 @@
 """Progress: what a person sees on standard error while a run goes on.
 
-Lives here: what each agent of the run does now, from the events that an observer hears,
-and the plain lines that tell it.  The live tree of a terminal is `terminal_progress.py`'s.
+Lives here: what each agent of the run does now, from the events that an observer
+hears, and the plain lines that tell it.  The live tree is `terminal_progress.py`'s.
 """
 
 from __future__ import annotations
@@ -83,18 +83,32 @@ class Watch:
 
     Args:
         name_of: gives name, parent and depth of a session that began before.
-        progress: who shows it.
+
+    `progress` is who shows it; it is set before anything is heard.
     """
 
+    progress: Progress
+
     def __init__(
-        self,
-        name_of: Callable[[str], tuple[str, str | None, int] | None],
-        progress: Progress,
+        self, name_of: Callable[[str], tuple[str, str | None, int] | None]
     ) -> None:
         self.agents: dict[str, Activity] = {}
         self._name_of = name_of
-        self._progress = progress
         self._began = time.monotonic()
+
+    def tree(self) -> list[Activity]:
+        """What each agent does, parents before children."""
+        children: dict[str | None, list[Activity]] = {}
+        for agent in self.agents.values():
+            above = agent.parent if agent.parent in self.agents else None
+            children.setdefault(above, []).append(agent)
+        found: list[Activity] = []
+        stack = list(reversed(children.get(None, [])))
+        while stack:
+            agent = stack.pop()
+            found.append(agent)
+            stack.extend(reversed(children.get(agent.id, [])))
+        return found
 
     def on_event(self, session_id: str, seq: int, event: Event) -> None:
         """An event became durable."""
@@ -103,11 +117,11 @@ class Watch:
             return
         told = self._tell(agent, event)
         if told is None:
-            self._progress.changed(None)
+            self.progress.changed(None)
             return
         who, text, style = told
         who.last = text
-        self._progress.changed(self._line(who, text, style))
+        self.progress.changed(self._line(who, text, style))
 
     def _agent(self, session_id: str, event: Event) -> Activity | None:
         agent = self.agents.get(session_id)
@@ -170,7 +184,7 @@ class Watch:
 
 
 def activity_line(agent: Activity) -> list[Cell]:
-    """The cells of an agent in a table: name, state, requests, tokens, last activity."""
+    """The cells of an agent: name, state, requests, tokens, last activity."""
     indent = "  " * agent.depth
     return [
         (f"{indent}{agent.name}", "name"),

@@ -14,7 +14,17 @@ import attrs
 from ..mailbox.errors import UsageError
 from ..mailbox.ids import Ambient
 from .cli_store import add_store_argument, find_session, opened_reader
-from .cli_text import Cell, Column, Line, count, duration, plural, table, visible
+from .cli_text import (
+    Cell,
+    Column,
+    Line,
+    count,
+    duration,
+    one_line,
+    plural,
+    table,
+    visible,
+)
 from .cli_tree import Tree, read_tree
 from .cli_view import Changed, Screen
 from .readers import Listing
@@ -151,7 +161,7 @@ def _labels(shown: Sequence[Listing], *, glyphs: bool) -> list[str]:
     more: list[bool] = []
     for one in reversed(shown):
         depth = one.depth - top
-        name = visible(one.name)
+        name = one_line(one.name)
         follows = depth < len(more) and more[depth]
         more = [*more[:depth], *[False] * (depth - len(more)), True]
         if depth > _MOST_GUIDES:

@@ -18,7 +18,7 @@ from ..mailbox.sqlite_inspector import SqliteInspector
 from ..mailbox.store import SessionRow
 from . import cli_doctor, cli_log, cli_ps
 from .cli_store import add_store_argument, find_session, opened_reader
-from .cli_text import Cell, Column, Line, paragraph, plural, table, visible
+from .cli_text import Cell, Column, Line, one_line, paragraph, plural, table
 from .cli_tree import read_tree, rows_below
 from .cli_view import Screen
 from .readers import Explanation, Listing, explain_row
@@ -87,11 +87,11 @@ def _explain(arguments: argparse.Namespace) -> int:
         screen.text(json.dumps(document, indent=2))
         return 0
     lines: list[Line] = [
-        ((visible(line.name), "name"), (f"  {line.kind}  {line.id}", "dim")),
+        ((one_line(line.name), "name"), (f"  {line.kind}  {line.id}", "dim")),
         (("state  ", "title"), (explanation.state, explanation.state)),
     ]
     why: Line = (("why    ", "title"),)
-    lines += paragraph(why, visible(explanation.why), "", screen.width)
+    lines += paragraph(why, one_line(explanation.why), "", screen.width)
     if hint is not None:
         lines += paragraph((("next   ", "title"),), hint, "note", screen.width)
     screen.show(lines)
@@ -205,7 +205,7 @@ def _page(
     top = min((row.depth for row in rows), default=0)
     cells: list[tuple[Cell, ...]] = [
         _row(
-            f"{'  ' * min(row.depth - top, 12)}{visible(row.name)}", usage, row.session
+            f"{'  ' * min(row.depth - top, 12)}{one_line(row.name)}", usage, row.session
         )
         for row, usage in zip(rows, spent, strict=True)
     ]

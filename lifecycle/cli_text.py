@@ -24,6 +24,7 @@ __all__ = [
     "cut",
     "duration",
     "first_line",
+    "one_line",
     "paragraph",
     "plain",
     "plural",
@@ -55,8 +56,8 @@ class Column:
     Attributes:
         title: what stands above it.
         right: whether its cells stand at the right.
-        rank: columns with the greatest rank are left out first on a narrow screen; 0
-            is never left out.
+        rank: columns with the greatest rank are left out first on a narrow screen,
+            together; 0 is never left out.
         least: how many characters a column of rank 0 keeps when it is cut.
     """
 
@@ -87,6 +88,11 @@ def first_line(text: str) -> str:
     line = visible(lines[0].strip().replace("\t", " "))
     more = len(lines) - 1
     return f"{line} (+{plural(more, 'line')})" if more else line
+
+
+def one_line(text: str) -> str:
+    """A text that stands on one line, visible, such as the name of an agent."""
+    return visible(" ".join(text.split()))
 
 
 def shorten(text: str, most: int) -> str:
@@ -200,13 +206,16 @@ def _total(widths: Sequence[int], kept: Sequence[int]) -> int:
 
 
 def _kept(columns: Sequence[Column], widths: Sequence[int], most: int) -> list[int]:
-    """The columns that stay: the least important go until the rest fits."""
+    """The columns that stay: the least important go until the rest fits.
+
+    Columns of one rank say something only together, and go together.
+    """
     kept = list(range(len(columns)))
     while _total(widths, kept) > most:
-        last = max(kept, key=lambda place: columns[place].rank)
-        if columns[last].rank == 0:
+        last = max(columns[place].rank for place in kept)
+        if last == 0:
             break
-        kept.remove(last)
+        kept = [place for place in kept if columns[place].rank != last]
     return kept
 
 

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from .cli_text import Line, cut, plain, width_of
 
-__all__ = ["Changed", "Screen", "wait_for"]
+__all__ = ["Changed", "Screen", "styled", "wait_for"]
 
 _STYLES = {
     "title": "bold",
@@ -80,7 +80,7 @@ class Screen:
             if self._console is None:
                 self._stream.write(f"{plain(line)}\n")
             else:
-                self._console.print(_styled(line), soft_wrap=True)
+                self._console.print(styled(line), soft_wrap=True)
         self._stream.flush()
 
     def text(self, text: str) -> None:
@@ -97,7 +97,7 @@ class Screen:
         lines = draw()
         try:
             if self._console is None:
-                self._repeat(draw, changed)
+                self._repeat(lines, draw, changed)
             else:
                 from rich.live import Live
 
@@ -112,11 +112,18 @@ class Screen:
             if self._console is not None:
                 self.show(lines)
 
-    def _repeat(self, draw: Callable[[], Sequence[Line]], changed: Changed) -> None:
+    def _repeat(
+        self,
+        lines: Sequence[Line],
+        draw: Callable[[], Sequence[Line]],
+        changed: Changed,
+    ) -> None:
+        """Without a way to draw in place: one page below the other, on a change."""
         while True:
-            self.show([*draw(), ()])
+            self.show([*lines, ()])
             while not wait_for(changed, _LATEST_S):
                 pass
+            lines = draw()
 
     def _page(self, lines: Sequence[Line]) -> Any:
         """As much as the screen holds; the rest is counted."""
@@ -128,7 +135,7 @@ class Screen:
             left = len(shown) - height + 1
             shown = [*shown[: height - 1], ((f"… and {left} lines more", "dim"),)]
         width = self.width or 80
-        return Group(*(_styled(line, width) for line in shown))
+        return Group(*(styled(line, width) for line in shown))
 
 
 class Changed:
@@ -173,7 +180,8 @@ def _console(stream: TextIO) -> Any:
     return Console(file=stream, highlight=False, markup=False, emoji=False)
 
 
-def _styled(line: Line, most: int | None = None) -> Any:
+def styled(line: Line, most: int | None = None) -> Any:
+    """A line as rich draws it, in at most `most` columns; rich must be installed."""
     from rich.text import Text
 
     text = Text(no_wrap=True, overflow="ignore" if most is None else "crop")

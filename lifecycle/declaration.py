@@ -58,7 +58,7 @@ class Declaration:
     def of_child(
         cls, prompt: Content, spec: AgentSpec, label: str | None
     ) -> Declaration:
-        """A continuable child: it returns nothing, so that its contract says nothing."""
+        """A continuable child: it returns nothing, and no contract is in force."""
         return cls(prompt, spec, Reply(), None, label, None)
 
     @property
@@ -223,7 +223,9 @@ def check_name(option: str, value: object) -> None:
     if value is None:
         return
     if type(value) is not str or not value.strip():
-        raise DeclarationError(f"{option} must be text that is not blank, not {value!r}")
+        raise DeclarationError(
+            f"{option} must be text that is not blank, not {value!r}"
+        )
 
 
 def _check_result(

@@ -46,6 +46,7 @@ class Flow:
     _input: Any
     _args: tuple[str, ...]
     _limits: Limits
+    _model: str | None
 
     def __init__(self) -> None:
         raise TypeError("a flow is given to the main of a script, not made")
@@ -56,16 +57,18 @@ class Flow:
         supervisor: Supervisor,
         root: Agent,
         *,
-        input: Any,
+        data: Any,
         args: Sequence[str],
         limits: Limits,
+        model: str | None,
     ) -> Flow:
         flow = object.__new__(cls)
         flow._recall = Recall(supervisor, root)
         flow._places = Places()
-        flow._input = input
+        flow._input = data
         flow._args = tuple(args)
         flow._limits = limits
+        flow._model = model
         return flow
 
     # -- what the run was given --------------------------------------------------------
@@ -84,6 +87,11 @@ class Flow:
     def limits(self) -> Limits:
         """What the run may spend."""
         return self._limits
+
+    @property
+    def model(self) -> str | None:
+        """How the default model of the run is called, or `None` when it has none."""
+        return self._model
 
     @property
     def supervisor(self) -> Supervisor:

@@ -25,7 +25,7 @@ from ..mailbox.errors import UsageError
 from ..mailbox.message import Content, Usage
 from ..mailbox.store import Store
 from .declaration import check_prompt
-from .opening import open
+from .opening import open as open_supervisor
 
 if TYPE_CHECKING:
     from .handle import Agent
@@ -161,7 +161,9 @@ class Headless:
         check_prompt(prompt)
         contract = Reply() if contract is None else contract
         sending = self._supervisor._sending
-        root = await sending.start_root(self._spec, interactive=False, contract=contract)
+        root = await sending.start_root(
+            self._spec, interactive=False, contract=contract
+        )
         return root, await self._supervisor.tell(root, prompt)
 
     async def finish(self, root: Agent, message: str) -> HeadlessResult:
@@ -221,7 +223,7 @@ async def run_headless(
     if contract is not None and not isinstance(contract, Contract):
         raise DeclarationError(f"contract must be a Contract, not {contract!r}")
     narrowed = limited(spec, limits)
-    async with open(
+    async with open_supervisor(
         store, specs=[narrowed, *specs], model=model, policy=policy, limits=limits
     ) as supervisor:
         headless = Headless(supervisor, narrowed)

@@ -1,7 +1,7 @@
 """Interruption: what the signals of a terminal mean for a run.
 
-Lives here: the first SIGINT or SIGTERM brings everything to rest and keeps it, the second
-gives up on what does not come to rest, the third ends the process as the system does.
+Lives here: the first SIGINT or SIGTERM brings everything to rest and keeps it, the
+second gives up on what does not come to rest, the third ends the process as always.
 Signals are received as a stream, so that none is raised inside a machine's step.
 """
 
@@ -48,12 +48,19 @@ async def interruptible(
         say: tells a person what happens.
     """
     interruption = Interruption()
+    failure: Exception | None = None
     async with anyio.create_task_group() as group:
         with anyio.CancelScope() as scope:
             listener = _Listener(supervisor, interruption, scope, say)
             await group.start(listener.listen)
-            yield interruption
+            try:
+                yield interruption
+            except Exception as error:
+                # As it is: the group would wrap it.
+                failure = error
         group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 class _Listener:
@@ -87,6 +94,7 @@ class _Listener:
                         group.start_soon(self._drain, name)
                     else:
                         break
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             self._say("giving up on what does not come to rest")
             await self._give_up()
             group.cancel_scope.cancel()

@@ -1,8 +1,8 @@
 """Places: where in a supervisor script a call stands, and the key that is made of it.
 
 Lives here: the counting of calls in a script, so that the same call has the same place
-in every run, and the spelling of keys.  A labelled call is found by its phase, its label
-and how often that label was used; any other one by its ordinal among the unlabelled.
+in every run, and the spelling of keys.  A labelled call is found by its phase, its
+label and how often that was used; any other one by its ordinal among the unlabelled.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class Recall:
             started = await self.supervisor._sending.start_child(
                 self.root, spec, prompt, key=key, own=True, known=True
             )
-            messages = (started.message_id,)
+            messages: tuple[str, ...] = (started.message_id,)
             if not fresh:
                 messages = await self._continued(
                     started.child_id, messages, prompt, key

@@ -78,7 +78,7 @@ class Run:
 
 
 def runs(reader: Reader) -> Iterator[Run]:
-    """Every run of a script in a store, oldest first; what cannot be read is left out."""
+    """Every run in a store, oldest first; what cannot be read is left out."""
     after: str | None = None
     while True:
         page = reader.children(None, after, _PAGE)

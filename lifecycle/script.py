@@ -1,7 +1,8 @@
 """Supervisor scripts: one run of a script on a root, from its start to its result.
 
-Lives here: the root of a run, the journal events that begin and end it, and how what the
-script gives or raises becomes the end of the run.  What a script can do is `flow.py`'s.
+Lives here: the root of a run, the journal events that begin and end it, and how what
+the script gives or raises becomes the end of the run.  What a script can do is
+`flow.py`'s.
 """
 
 from __future__ import annotations
@@ -63,9 +64,10 @@ class ScriptRun:
         supervisor: the running supervisor; `script.root` and `script.specs` are among
             its specs.
         script: the loaded script.
-        input: JSON data for it.
+        data: JSON data for it, its input.
         args: words for it.
         limits: what it may spend.
+        model: how its default model is called.
         about: what the journal says of the run besides: names and JSON data.
 
     Raises:
@@ -77,18 +79,20 @@ class ScriptRun:
         supervisor: Supervisor,
         script: ScriptFile,
         *,
-        input: Any = None,
+        data: Any = None,
         args: Sequence[str] = (),
         limits: Limits | None = None,
+        model: str | None = None,
         about: dict[str, Any] | None = None,
     ) -> None:
         self._supervisor = supervisor
         self._script = script
-        self._input = freeze(input)
+        self._input = freeze(data)
         self._args = tuple(args)
         if not all(type(one) is str for one in self._args):
             raise UsageError("the args of a script are texts")
         self._limits = Limits() if limits is None else limits
+        self._model = model
         self._about = about or {}
         self._recall: Recall | None = None
 
@@ -134,9 +138,10 @@ class ScriptRun:
         flow = Flow._make(
             self._supervisor,
             root,
-            input=self._input,
+            data=self._input,
             args=self._args,
             limits=self._limits,
+            model=self._model,
         )
         self._recall = flow._recall
         value: Any = None
@@ -144,7 +149,8 @@ class ScriptRun:
         try:
             value = _json_value(await self._script.main(flow))
         except Exception as raised:
-            error = raised
+            await flow._recall.hold()
+            error = _sole(raised)
         status = _status(error)
         usage = await self._supervisor.usage(root.id)
         end: dict[str, Any] = {"status": status, "result": value}
@@ -160,6 +166,13 @@ class ScriptRun:
         """
         if self._recall is not None:
             self._recall.interrupted = True
+
+
+def _sole(error: Exception) -> Exception:
+    """The only exception of a group of one, so that its code is not lost in it."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def code_of(error: BaseException) -> str:

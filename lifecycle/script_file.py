@@ -124,12 +124,10 @@ def _main(module: ModuleType, given: str) -> Main:
 
 
 def _root(module: ModuleType, given: str) -> AgentSpec:
-    spec = _optional(module, given, "root", (AgentSpec,), "an AgentSpec")
-    if spec is None:
-        spec = AgentSpec(Path(given).stem)
+    found = _optional(module, given, "root", (AgentSpec,), "an AgentSpec")
+    spec: AgentSpec = AgentSpec(Path(given).stem) if found is None else found
     if isinstance(spec.policy, Policy):
-        found: AgentSpec = spec
-        return found
+        return spec
     return attrs.evolve(spec, policy={**_QUIET, **(spec.policy or {})})
 
 

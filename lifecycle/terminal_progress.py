@@ -1,8 +1,8 @@
 """The live tree of a run, for a terminal.
 
-Lives here: the adapter of the progress port that needs rich (the extra `cli`): a table of
-all agents that stays below the lines that pass.  It is drawn when something happens, so
-that it is calm, and never more often than a person can read.
+Lives here: the adapter of the progress port that needs rich (the extra `cli`): a table
+of all agents that stays below the lines that pass.  It is drawn when something happens,
+so that it is calm, and never more often than a person can read.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ _COLUMNS = (
 )
 
 
-def progress_for(
-    stream: TextIO, agents: Callable[[], Iterable[Activity]]
-) -> Progress:
+def progress_for(stream: TextIO, agents: Callable[[], Iterable[Activity]]) -> Progress:
     """What fits a stream: a live tree at a terminal, where rich is at hand, else lines.
 
     Args:
@@ -57,9 +55,7 @@ class TerminalProgress:
         from rich.live import Live
 
         self._agents = agents
-        self._console = Console(
-            file=stream, highlight=False, markup=False, emoji=False
-        )
+        self._console = Console(file=stream, highlight=False, markup=False, emoji=False)
         self._live: Any = Live(
             console=self._console,
             auto_refresh=False,
@@ -102,6 +98,4 @@ class TerminalProgress:
         lines = table(_COLUMNS, rows, width)
         if len(agents) > _MOST:
             lines.append(((f"… and {len(agents) - _MOST} agents before", "dim"),))
-        self._live.update(
-            Group(*(styled(line, width) for line in lines)), refresh=True
-        )
+        self._live.update(Group(*(styled(line, width) for line in lines)), refresh=True)

@@ -39,6 +39,10 @@ class _MisfitError(Exception):
     """A value does not fit its field; the text says where and how."""
 
 
+_NEVER = float("nan")
+"""Stands for the default of a field that has none: no value equals it."""
+
+
 @attrs.frozen
 class _Shape:
     """How values of one type are written and read; `read` also gets the place."""
@@ -252,7 +256,10 @@ def _record(
         if name in constants:
             steps.append((None, None, f'"{name}":{constants[name]}', str))
         else:
-            steps.append((name, defaults[name], f'"{name}":', shapes[name].write))
+            default = defaults[name]
+            if default is attrs.NOTHING:
+                default = _NEVER
+            steps.append((name, default, f'"{name}":', shapes[name].write))
     required = frozenset(
         name for name, default in defaults.items() if default is attrs.NOTHING
     )
@@ -267,7 +274,7 @@ def _record(
                 parts.append(prefix)
                 continue
             held = getattr(value, name)
-            if held != default:
+            if held is not default and held != default:
                 parts.append(prefix + write_field(held))
         return f"{{{','.join(parts)}}}"
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .batch import Additions, check_claim, key_conflict
-from .errors import UsageError
+from .errors import KeyConflictError, UsageError
 from .message import Usage
 from .sqlite_file import from_column, to_column
 from .store import Batch, SessionRow, Summary
@@ -235,20 +235,34 @@ def _insert_sessions(
 def _insert_messages(
     connection: sqlite3.Connection, found: Additions, numbers: dict[str, int]
 ) -> None:
-    keys = {row.message: (*key, row) for key, row in found.keys.items()}
-    for message, session in found.places.items():
-        sender, key, row = keys.get(message, (None, None, None))
-        values = (
-            to_column(message),
-            numbers[session],
-            optional_column(sender),
-            optional_column(key),
-            None if row is None else to_column(row.operation),
-            None if row is None else row.digest,
+    rows: dict[str, tuple[Any, ...]] = {
+        message: (to_column(message), numbers[session], None, None, None, None)
+        for message, session in found.places.items()
+    }
+    for (sender, key), row in found.keys.items():
+        rows[row.message] = (
+            to_column(row.message),
+            numbers[row.session],
+            to_column(sender),
+            to_column(key),
+            to_column(row.operation),
+            row.digest,
         )
-        try:
-            connection.execute(_INSERT_MESSAGE, values)
-        except sqlite3.IntegrityError as error:
-            if sender is not None and key is not None and "message.key" in str(error):
-                raise key_conflict(sender, key) from error
-            raise UsageError(f"message {message} is stored already") from error
+    try:
+        connection.executemany(_INSERT_MESSAGE, list(rows.values()))
+    except sqlite3.IntegrityError as error:
+        raise _what_is_stored(connection, found) from error
+
+
+def _what_is_stored(
+    connection: sqlite3.Connection, found: Additions
+) -> KeyConflictError | UsageError:
+    """Why messages could not be written: one of them, or its key, is stored already."""
+    for (sender, key), row in found.keys.items():
+        if connection.execute(
+            "select 1 from message where sender = ? and key = ? and message != ?",
+            (to_column(sender), to_column(key), to_column(row.message)),
+        ).fetchall():
+            return key_conflict(sender, key)
+    some = ", ".join(list(found.places)[:5])
+    return UsageError(f"a message of these is stored already: {some}")

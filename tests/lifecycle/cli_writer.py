@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 import anyio
@@ -84,12 +83,16 @@ async def run(
         gate.open()
 
 
+async def read_line() -> str:
+    """A line of input; at its end, nothing."""
+    return await anyio.to_thread.run_sync(sys.stdin.readline)
+
+
 def print_ids(ids: dict[str, str]) -> None:
     """Say where everything is."""
     print(json.dumps(ids), flush=True)
 
 
 if __name__ == "__main__":
-    line = partial(anyio.to_thread.run_sync, sys.stdin.readline)
-    hold = line if sys.argv[2] == "hold" else None
+    hold = read_line if sys.argv[2] == "hold" else None
     anyio.run(run, sys.argv[1], sys.argv[2], print_ids, hold)

@@ -59,7 +59,7 @@ def environment(**changes: str | None) -> dict[str, str]:
 
 
 def started(
-    *words: str, cwd: Path, stdout: int = subprocess.PIPE, **changes: str | None
+    *words: str, cwd: Path, stdout: int | None = None, **changes: str | None
 ) -> subprocess.Popen[str]:
     """A command that runs."""
     return subprocess.Popen(
@@ -67,7 +67,7 @@ def started(
         cwd=cwd,
         env=environment(**changes),
         stdin=subprocess.DEVNULL,
-        stdout=stdout,
+        stdout=subprocess.PIPE if stdout is None else stdout,
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -77,7 +77,7 @@ def command(
     *words: str, cwd: Path, **changes: str | None
 ) -> subprocess.CompletedProcess[str]:
     """A command that has run."""
-    running = started(*words, cwd=cwd, **changes)
+    running = started(*words, cwd=cwd, stdout=None, **changes)
     out, err = running.communicate(timeout=60)
     return subprocess.CompletedProcess(words, running.returncode, out, err)
 

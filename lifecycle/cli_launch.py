@@ -1,0 +1,264 @@
+"""Launching: what `ramet run` and `ramet resume` do with an open store.
+
+Lives here: a run on an open store under signals, with progress on standard error, and
+what of its end is to be printed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import attrs
+
+from ..actors.agent import AgentSpec
+from ..actors.budget import Limits
+from ..actors.errors import OutcomeError
+from ..actors.outcome import Acceptance, Outcome, TreeUsage
+from ..actors.render import render
+from ..actors.tools_talk import report_setup
+from ..mailbox.errors import RametError
+from .cli_progress import Progress, Watch
+from .handle import Agent
+from .headless import Headless, HeadlessResult
+from .interruption import Interruption, interruptible
+from .opening import open as open_supervisor
+from .runs import Run
+from .script import ScriptResult, ScriptRun, code_of
+from .script_file import ScriptFile
+from .supervisor import Supervisor
+from .terminal_progress import progress_for
+
+__all__ = ["Launch", "Printed", "launch_prompt", "launch_script"]
+
+_INTERRUPTED = 130
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Launch:
+    """What is to be run.
+
+    Attributes:
+        store: the path of the store.
+        model: the name of the model, or `None`.
+        backend: what it runs on.
+        script: the script; or, with `None`, `prompt` and `spec`.
+        run: the run that is taken up again, or `None`.
+        input: JSON data for the script.
+        args: words for the script.
+        prompt: what one agent is asked.
+        spec: what that agent is made from.
+    """
+
+    store: str
+    model: str | None
+    backend: str
+    script: ScriptFile | None = None
+    run: Run | None = None
+    input: Any = None
+    args: tuple[str, ...] = ()
+    prompt: str = ""
+    spec: AgentSpec | None = None
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Printed:
+    """What is printed of the end of a run.
+
+    Attributes:
+        result: the result, for its document.
+        text: the rendered value; `None` when there is none.
+        status: the exit status.
+        hint: what a person should know, in a sentence; or `None`.
+        fault: what is shown with its traceback; or `None`.
+    """
+
+    result: HeadlessResult
+    text: str | None
+    status: int
+    hint: str | None = None
+    fault: Exception | None = None
+
+
+class _Watching:
+    """What stands around a run: progress and signals."""
+
+    def __init__(self, interruption: Interruption, progress: Progress) -> None:
+        self.interruption = interruption
+        self.say = progress.say
+        self._began = anyio.current_time()
+
+    @property
+    def spent_ms(self) -> int:
+        """How long it took, in whole milliseconds."""
+        return round((anyio.current_time() - self._began) * 1000)
+
+
+@asynccontextmanager
+async def _opened(launch: Launch, *specs: AgentSpec) -> AsyncIterator[Supervisor]:
+    script = launch.script
+    model: Any = launch.model
+    if model is None and script is not None:
+        model = script.model
+    async with open_supervisor(
+        launch.store,
+        specs=specs,
+        model=model,
+        policy=None if script is None else script.policy,
+    ) as supervisor:
+        supervisor.register_setup(report_setup())
+        yield supervisor
+
+
+@asynccontextmanager
+async def _watched(supervisor: Supervisor) -> AsyncIterator[_Watching]:
+    """A block that shows progress and that signals end."""
+
+    def named(session_id: str) -> tuple[str, str | None, int] | None:
+        agent = supervisor.agent(session_id)
+        return None if agent is None else (agent.name, agent.parent_id, agent.depth)
+
+    watch = Watch(named)
+    progress = watch.progress = progress_for(sys.stderr, watch.tree)
+    stop = supervisor.observe(watch)
+    progress.start()
+    try:
+        async with interruptible(supervisor, progress.say) as interruption:
+            yield _Watching(interruption, progress)
+    finally:
+        stop()
+        progress.stop()
+
+
+async def launch_script(launch: Launch) -> Printed:
+    """Run a script, or take its run up again."""
+    script = launch.script
+    assert script is not None
+    async with _opened(launch, script.root, *script.specs) as supervisor:
+        run = ScriptRun(
+            supervisor,
+            script,
+            data=launch.input,
+            args=launch.args,
+            model=_model_name(launch.model or script.model),
+            about={"model": launch.model, "backend": launch.backend},
+        )
+        root: Agent | None = None
+        result: ScriptResult | None = None
+        async with _watched(supervisor) as watching:
+            watching.interruption.before = run.interrupt
+            if launch.run is None:
+                root = await run.begin()
+                watching.say(f"run {root.id} in {launch.store}; `ramet ps` shows it")
+            else:
+                root = await run.take_up(launch.run)
+                watching.say(f"run {root.id} in {launch.store} goes on")
+            result = await run.finish(root)
+        if result is None:
+            run_id = "" if root is None else root.id
+            usage = await supervisor.usage(run_id)
+            return _interrupted(watching, run_id, usage)
+        return _script_end(watching, result)
+
+
+def _model_name(model: object) -> str | None:
+    """How a person calls a model: by its name, or by what it is made of."""
+    return model if model is None or isinstance(model, str) else repr(model)
+
+
+def _script_end(watching: _Watching, result: ScriptResult) -> Printed:
+    error = result.error
+    if error is None:
+        outcome: Outcome[Any] = Outcome(
+            status="completed",
+            value=result.value,
+            acceptance=Acceptance("script"),
+            session_id=result.run,
+        )
+    elif isinstance(error, OutcomeError) and hasattr(error, "outcome"):
+        outcome = attrs.evolve(error.outcome, value=None, acceptance=None)
+        if outcome.status == "completed":
+            outcome = attrs.evolve(outcome, status="failed")
+    else:
+        outcome = Outcome(
+            status="failed",
+            cause=code_of(error),
+            detail=str(error),
+            session_id=result.run,
+        )
+    document = _document(watching, outcome, result.run, result.usage)
+    status = document.exit_status
+    if error is None:
+        return Printed(result=document, text=render(result.value), status=status)
+    if isinstance(error, RametError):
+        hint = f"the run failed: {error} [{error.code}]"
+        return Printed(result=document, text=None, status=status or 1, hint=hint)
+    hint = f"the run failed, since its script raised {type(error).__name__}"
+    return Printed(
+        result=document, text=None, status=status or 1, hint=hint, fault=error
+    )
+
+
+def _interrupted(watching: _Watching, run_id: str, usage: TreeUsage) -> Printed:
+    """A run that signals ended before it came to its own end (A-064)."""
+    cause = "interrupted" if watching.interruption.count == 1 else "cancelled"
+    outcome: Outcome[Any] = Outcome(
+        status="cancelled", cause=cause, session_id=run_id, detail="by a signal"
+    )
+    hint = "interrupted"
+    if run_id:
+        hint = f"interrupted; `ramet resume {run_id}` goes on with it"
+    return Printed(
+        result=_document(watching, outcome, run_id, usage),
+        text=None,
+        status=_INTERRUPTED,
+        hint=hint,
+    )
+
+
+def _document(
+    watching: _Watching, outcome: Outcome[Any], run_id: str, usage: TreeUsage
+) -> HeadlessResult:
+    return HeadlessResult(
+        outcome=outcome,
+        usage=usage.subtree,
+        turns=usage.own.requests,
+        duration_ms=watching.spent_ms,
+        limits=Limits(),
+        session_id=run_id,
+    )
+
+
+async def launch_prompt(launch: Launch) -> Printed:
+    """Ask one headless agent."""
+    assert launch.spec is not None
+    async with _opened(launch, launch.spec) as supervisor:
+        result: HeadlessResult | None = None
+        root: Agent | None = None
+        message = ""
+        async with _watched(supervisor) as watching:
+            headless = Headless(supervisor, launch.spec)
+            root, message = await headless.begin(launch.prompt)
+            watching.say(f"run {root.id} in {launch.store}; `ramet ps` shows it")
+            result = await headless.finish(root, message)
+        if result is None or watching.interruption.count:
+            session_id = "" if root is None else root.id
+            usage = await supervisor.usage(session_id)
+            printed = _interrupted(watching, session_id, usage)
+            return attrs.evolve(printed, hint="interrupted")
+        if result.is_error:
+            return Printed(
+                result=result,
+                text=None,
+                status=result.exit_status,
+                hint=f"the run failed: {result.outcome}",
+            )
+        empty = result.outcome.cause == "empty"
+        return Printed(
+            result=result,
+            text=None if empty else render(result.value),
+            status=result.exit_status,
+        )

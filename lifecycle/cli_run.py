@@ -1,0 +1,282 @@
+"""`ramet run` and `ramet resume`: a run from the command line, from words to result.
+
+Lives here: the parsers of both commands, and what each does before and after the run:
+which script, which store, which model, and what is printed where.  Progress goes to
+standard error and the result, alone, to standard output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import attrs
+
+from ..actors.agent import AgentSpec
+from ..actors.arguments import parse_arguments
+from ..mailbox.errors import (
+    InvalidArgumentsError,
+    PersistenceUnavailableError,
+    UsageError,
+)
+from ..mailbox.sqlite_file import resolve
+from .cli_launch import Launch, Printed, launch_prompt, launch_script
+from .cli_store import (
+    add_store_argument,
+    default_store,
+    find_session,
+    missing_store,
+    opened_reader,
+)
+from .cli_text import visible
+from .runs import ReplayRefusedError, Run, read_run, runs
+from .script_file import ScriptFile, load_script
+
+__all__ = ["add_parsers"]
+
+_FAILED = 1
+_INTERRUPTED = 130
+_FORMATS = ("text", "json")
+_BACKENDS = ("asyncio", "trio")
+
+_RUN = "run a supervisor script, or one agent with --prompt"
+_RESUME = "take up a run again that was cut off or interrupted"
+
+_RUN_NOTES = """\
+SCRIPT.py is a supervisor script: it has an `async def main(flow)`.  Words after -- go
+to flow.args.  The run is stored, so that `ramet ps` shows it from another terminal and
+`ramet resume` goes on with it after a crash."""
+
+
+class _Split:
+    """Parses words up to `--`; the rest are the script's own."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._parse = parser.parse_known_args
+
+    def __call__(
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        words = list(args or ())
+        rest: list[str] = []
+        if "--" in words:
+            place = words.index("--")
+            words, rest = words[:place], words[place + 1 :]
+        found, unknown = self._parse(words, namespace)
+        found.words = rest
+        return found, unknown
+
+
+def add_parsers(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser],
+) -> None:
+    """Add `run` and `resume` to the command line."""
+    run = subparsers.add_parser(
+        "run",
+        description=_RUN,
+        epilog=_RUN_NOTES,
+        usage="ramet run SCRIPT.py | --prompt TEXT [options] [-- ARGS...]",
+    )
+    run.add_argument("script", nargs="?", metavar="SCRIPT.py")
+    run.add_argument("--prompt", metavar="TEXT", help="ask one agent, without a script")
+    run.add_argument("--input", metavar="JSON", help="JSON data for flow.input")
+    run.add_argument(
+        "--resume", metavar="RUN", help="take up this run of the script again"
+    )
+    _add_options(run)
+    run.set_defaults(func=_run)
+    # In this position argparse itself has no place for words after `--`.
+    run.parse_known_args = _Split(run)  # type: ignore[method-assign,assignment]
+    resume = subparsers.add_parser("resume", description=_RESUME)
+    resume.add_argument(
+        "run", nargs="?", metavar="RUN", help="a part of its id; default: the one"
+    )
+    _add_options(resume)
+    resume.set_defaults(func=_resume)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    add_store_argument(parser)
+    parser.add_argument(
+        "--model",
+        metavar="NAME",
+        help="local, local:FILE.gguf or openai:NAME",
+    )
+    parser.add_argument(
+        "--backend", choices=_BACKENDS, help="what it runs on; default: asyncio"
+    )
+    parser.add_argument(
+        "--output-format",
+        choices=_FORMATS,
+        default="text",
+        help="text: the result; json: one document with result, usage and limits",
+    )
+    parser.add_argument(
+        "--allow-changed-source",
+        action="store_true",
+        help="resume although the script is not the one that the run began with",
+    )
+
+
+# -- run -------------------------------------------------------------------------------
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    given = [arguments.script is not None, arguments.prompt is not None]
+    if sum(given) != 1:
+        raise UsageError("ramet run needs a script, or --prompt TEXT, and not both")
+    if arguments.prompt is not None:
+        return _run_prompt(arguments)
+    value = _input(arguments.input)
+    script = load_script(arguments.script)
+    store = default_store(arguments)
+    run = None
+    if arguments.resume is not None:
+        if arguments.input is not None or arguments.words:
+            raise UsageError(
+                "a resumed run has the input and the args that it began with"
+            )
+        run = _found(arguments, arguments.resume)
+        _check_same(script, run, allowed=arguments.allow_changed_source)
+    launch = Launch(
+        store=store,
+        model=arguments.model,
+        backend=arguments.backend or "asyncio",
+        script=script,
+        input=value,
+        args=tuple(arguments.words),
+    )
+    return _go(arguments, launch if run is None else _taken_up(launch, run, arguments))
+
+
+def _run_prompt(arguments: argparse.Namespace) -> int:
+    for name in ("input", "resume"):
+        if getattr(arguments, name) is not None:
+            raise UsageError(f"--{name} belongs to a script, not to --prompt")
+    if arguments.words:
+        raise UsageError("words after -- belong to a script, not to --prompt")
+    if not arguments.prompt.strip():
+        raise UsageError("the prompt is blank")
+    launch = Launch(
+        store=default_store(arguments),
+        model=arguments.model,
+        backend=arguments.backend or "asyncio",
+        prompt=arguments.prompt,
+        spec=AgentSpec("agent"),
+    )
+    return _go(arguments, launch)
+
+
+def _input(text: str | None) -> Any:
+    if text is None:
+        return None
+    try:
+        return parse_arguments(text)
+    except InvalidArgumentsError as error:
+        raise UsageError(f"--input is not JSON: {error}") from None
+
+
+# -- resume ----------------------------------------------------------------------------
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    run = _found(arguments, arguments.run)
+    script = load_script(run.script)
+    _check_same(script, run, allowed=arguments.allow_changed_source)
+    launch = Launch(
+        store=default_store(arguments),
+        model=arguments.model,
+        backend=run.backend,
+        script=script,
+    )
+    return _go(arguments, _taken_up(launch, run, arguments))
+
+
+def _taken_up(launch: Launch, run: Run, arguments: argparse.Namespace) -> Launch:
+    return attrs.evolve(
+        launch,
+        run=run,
+        input=run.input,
+        args=run.args,
+        model=arguments.model or run.model,
+        backend=arguments.backend or run.backend,
+    )
+
+
+def _found(arguments: argparse.Namespace, named: str | None) -> Run:
+    """The run that a person means: the named one, or the only one that has not ended.
+
+    Raises:
+        UsageError: there is none, or there are several; it names them.
+        ReplayRefusedError: it is no run, or it is over.
+    """
+    path = resolve(default_store(arguments))
+    if not path.exists():
+        raise PersistenceUnavailableError(missing_store(path))
+    with opened_reader(arguments) as reader:
+        if named is not None:
+            run = read_run(reader, find_session(reader, named))
+            if run.status == "completed":
+                raise ReplayRefusedError(f"run {run.id} is over: it completed")
+            return run
+        open_runs = [run for run in runs(reader) if run.status is None]
+    if not open_runs:
+        raise UsageError("no run in this store waits to be resumed")
+    if len(open_runs) > 1:
+        shown = "; ".join(f"{run.id} ({Path(run.script).name})" for run in open_runs)
+        raise UsageError(f"several runs wait to be resumed, name one: {shown}")
+    return open_runs[0]
+
+
+def _check_same(script: ScriptFile, run: Run, *, allowed: bool) -> None:
+    """Refuse a script that is not the one the run began with (A-171)."""
+    if script.digest == run.digest or allowed:
+        return
+    raise ReplayRefusedError(
+        f"{script.path} is not what run {run.id} began with:"
+        " --allow-changed-source goes on all the same",
+        "target-changed",
+    )
+
+
+# -- the run itself --------------------------------------------------------------------
+
+
+def _go(arguments: argparse.Namespace, launch: Launch) -> int:
+    """Run to the end, print the result, and give the exit status."""
+    function = launch_prompt if launch.script is None else launch_script
+    try:
+        printed = anyio.run(partial(function, launch), backend=launch.backend)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return _print(printed, arguments.output_format)
+
+
+def _print(printed: Printed, form: str) -> int:
+    """Print the result alone on standard output; complaints go to the other."""
+    _complain(printed)
+    text = printed.result.to_json() if form == "json" else printed.text
+    if text is None:
+        return printed.status
+    try:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError) as error:
+        print(f"ramet: the result cannot be written: {error}", file=sys.stderr)
+        return printed.status or _FAILED
+    return printed.status
+
+
+def _complain(printed: Printed) -> None:
+    if printed.hint is not None:
+        print(f"ramet: {visible(printed.hint)}", file=sys.stderr)
+    if printed.fault is not None:
+        traceback.print_exception(printed.fault)
