@@ -6,7 +6,6 @@ prints as such (A-142, A-143).
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import attrs
@@ -42,7 +41,7 @@ def _seconds(instance: Any, attribute: attrs.Attribute[Any], value: object) -> N
     if value is None:
         return
     number = isinstance(value, (int, float)) and type(value) is not bool
-    if number and math.isfinite(value) and value > 0:  # type: ignore[arg-type,operator]
+    if number and 0 < value <= _LARGEST:  # type: ignore[operator]
         return
     raise UsageError(
         f"limit {attribute.name} must be a finite number of seconds above 0,"

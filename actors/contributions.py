@@ -231,7 +231,7 @@ class Contributions:
         Raises:
             UsageError: it is not a plain function.
         """
-        if not callable(contribution) or inspect.iscoroutinefunction(contribution):
+        if not _is_plain(contribution):
             raise UsageError("a contribution must be a plain function of a set-up")
         registration = _Registration(contribution)
         self._registrations.append(registration)
@@ -264,11 +264,12 @@ class Contributions:
             setup = Setup(kind, agent_id, parent_id, name, host)
             try:
                 disposer = registration.contribution(setup)
-                if disposer is not None and not callable(disposer):
-                    raise UsageError("a contribution must give a function or None")
+                if disposer is not None and not _is_plain(disposer):
+                    raise UsageError(
+                        "a contribution must give a plain function or None"
+                    )
             except BaseException as error:
-                for other in installation.release():
-                    error.add_note(f"and a release failed: {other!r}")
+                _undo(installation, error)
                 raise
             finally:
                 setup._open = False
@@ -278,10 +279,19 @@ class Contributions:
             installation.names = frozenset(
                 (*installation.tools, *installation.withheld)
             )
-        except DeclarationError:
-            installation.release()
+        except DeclarationError as error:
+            _undo(installation, error)
             raise
         return installation
+
+
+def _is_plain(function: object) -> bool:
+    return callable(function) and not inspect.iscoroutinefunction(function)
+
+
+def _undo(installation: Installation, error: BaseException) -> None:
+    for other in installation.release():
+        error.add_note(f"and a release failed: {other!r}")
 
 
 def _dispose(part: _Part, errors: list[Exception]) -> None:

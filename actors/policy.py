@@ -7,7 +7,6 @@ the present ones (R-089, R-180).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -46,7 +45,7 @@ def _whole(*, least: int, optional: bool) -> Any:
 
 def _seconds(instance: Any, attribute: attrs.Attribute[Any], value: object) -> None:
     number = isinstance(value, (int, float)) and type(value) is not bool
-    if number and math.isfinite(value) and value >= 0:  # type: ignore[arg-type,operator]
+    if number and 0 <= value < 2**53:  # type: ignore[operator]
         return
     raise UsageError(
         f"policy {attribute.name} must be a finite number of seconds, not {value!r}"

@@ -67,7 +67,7 @@ class Forest:
         self.live: dict[str, Activation] = {}
         self.draining: Closing | None = None
         self.below: dict[Activation, None] = {}
-        self.errors: list[Exception] = []
+        self.errors: list[tuple[Activation, Exception]] = []
         self.on_closing: Callable[[Activation], None] | None = None
         self.view: Callable[[Activation], str] | None = None
         self._spawn = spawn
@@ -301,7 +301,7 @@ class Forest:
             )
         errors = activation.installation.release()
         if errors:
-            self.errors += errors
+            self.errors += [(activation, error) for error in errors]
             shown = "; ".join(f"{type(e).__name__}: {e}" for e in errors)
             activation.notes += (f"The release of a set-up failed: {shown}.",)
         self._tell(activation, parent, now)

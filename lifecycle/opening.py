@@ -149,6 +149,7 @@ async def _leave(supervisor: Supervisor, deadline_s: float) -> list[Exception]:
     failures: list[Exception] = []
     try:
         await supervisor._drain(Closing("drain"), deadline_s)
+        runtime.teardown.raise_left()
     except TeardownError as error:
         failures.append(error)
     await _until_drivers_ended(supervisor)

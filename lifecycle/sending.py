@@ -28,6 +28,7 @@ from ..mailbox.message import Content, to_blocks
 from ..mailbox.store import KeyRow
 from .activation import Activation, Closing
 from .admission import Newborn, Send
+from .errors import TeardownError
 from .handle import Agent
 from .inquiry import Inquiry
 from .residency import Residency
@@ -206,7 +207,11 @@ class Sending:
         except BaseException:
             with anyio.CancelScope(shield=True):
                 closing = Closing("cancelled", "its caller was cancelled")
-                await runtime.teardown.bring_down([activation], closing, 5.0)
+                try:
+                    await runtime.teardown.bring_down([activation], closing, 5.0)
+                except TeardownError as error:
+                    runtime.failures.append(error)
+                await runtime.quiet()
             raise
         return await self._told(activation)
 

@@ -35,7 +35,7 @@ class Teardown:
             TeardownError: releases failed, or drivers were given up after the grace.
         """
         forest = self._forest
-        known = len(forest.errors)
+        own = {one for top in tops for one in top.subtree()}
         forest.close(tops, closing)
         waiting = [top for top in tops if top.life is not Life.GONE]
         if waiting:
@@ -43,9 +43,21 @@ class Teardown:
             self._backend.spawn(watch.run)
             for top in waiting:
                 await until_gone(self._backend, top)
-            forest.errors += watch.errors
-        errors = forest.errors[known:]
-        del forest.errors[known:]
+        self._raise_errors(own)
+
+    def raise_left(self) -> None:
+        """Raise what failed in agents that ended by themselves, or whose end nobody
+        waited for.
+
+        Raises:
+            TeardownError: something did.
+        """
+        self._raise_errors({one for one, _ in self._forest.errors})
+
+    def _raise_errors(self, own: set[Activation]) -> None:
+        forest = self._forest
+        errors = [error for one, error in forest.errors if one in own]
+        forest.errors = [(one, error) for one, error in forest.errors if one not in own]
         if errors:
             raise TeardownError(
                 "everything was attempted and is at rest, but some of it failed", errors
@@ -61,7 +73,6 @@ class _Watch:
         self._forest = forest
         self._tops = tops
         self._grace_s = grace_s
-        self.errors: list[Exception] = []
 
     async def run(self) -> None:
         done = anyio.Event()
@@ -89,12 +100,11 @@ class _Watch:
         for one in reversed(list(lost)):
             if one.life is not Life.GONE:
                 if one.driving:
-                    self.errors.append(
-                        TimeoutError(
-                            f"{_doing(one)} of agent {one.id} ({one.name}) did not end"
-                            f" within {self._grace_s:g} s of being cancelled"
-                        )
+                    error = TimeoutError(
+                        f"{_doing(one)} of agent {one.id} ({one.name}) did not end"
+                        f" within {self._grace_s:g} s of being cancelled"
                     )
+                    self._forest.errors.append((one, error))
                 self._forest.force(one)
 
 

@@ -45,7 +45,8 @@ from .actors.tools_talk import control_setup, report_setup
 from .lifecycle.errors import SetupReleaseError, SetupRevokedError, TeardownError
 from .lifecycle.handle import Agent
 from .lifecycle.observe import Gap, Observer
-from .lifecycle.opening import open  # noqa: A004, F401
+from .lifecycle.observe_structlog import StructlogObserver, log_to_structlog
+from .lifecycle.opening import open as open  # noqa: A004
 from .lifecycle.readers import Explanation, Listing, MessageStatus
 from .lifecycle.sending import Started
 from .lifecycle.supervisor import Supervisor
@@ -163,6 +164,7 @@ __all__ = [
     "Started",
     "Store",
     "StoreInUseError",
+    "StructlogObserver",
     "Supervisor",
     "TeardownError",
     "Text",
@@ -182,6 +184,7 @@ __all__ = [
     "canonical_json",
     "control_setup",
     "delegation_setup",
+    "log_to_structlog",
     "parse_arguments",
     "report_setup",
 ]

@@ -39,7 +39,6 @@ def one(name: str, depth: int) -> Listing:
     )
 
 
-@pytest.mark.case("R-082", "R-084")
 def test_the_document_has_every_session_with_what_a_listing_has(
     tmp_path: Path, capsys: Printed
 ) -> None:

@@ -23,7 +23,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAMET_STORE", raising=False)
 
 
-@pytest.mark.case("R-087")
 def test_a_session_at_rest_says_how_it_came_to_rest(
     tmp_path: Path, capsys: Printed
 ) -> None:

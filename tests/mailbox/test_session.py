@@ -17,7 +17,7 @@ from ramet.mailbox.message import (
     Usage,
     UserMessage,
 )
-from ramet.mailbox.session import Session, Untold, fold
+from ramet.mailbox.session import Returned, Session, Untold, fold
 from ramet.mailbox.store import Summary
 from tests.logs import (
     accepted,
@@ -435,6 +435,25 @@ def test_the_assignment_of_a_returning_agent_ends_by_its_conclusion_alone() -> N
     session.apply(concluded("m", "completed", None, '"x"'))
     assert session.untold == (Untold("m", "completed", None),)
     assert session.assignment == "m"
+
+
+@pytest.mark.case("A-045")
+def test_a_submission_is_kept_with_the_call_that_made_it() -> None:
+    reply = call("reply", '{"value": 1}', "id7")
+    session = returning(
+        opened(1, "m"),
+        stepped("", call("look"), reply),
+        submitted(1, "invalid"),
+        submitted(7, "invalid"),
+        landed(0),
+        landed(1),
+        submitted(-1, "missing"),
+    )
+    assert session.submissions == (
+        Returned(submitted(1, "invalid"), 1, 1, '{"value": 1}', "id7"),
+        Returned(submitted(7, "invalid"), 1, 1),
+        Returned(submitted(-1, "missing"), 1, 1),
+    )
 
 
 def test_what_was_told_is_untold_no_longer() -> None:
