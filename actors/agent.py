@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from ..mailbox.errors import UsageError
-from .budget import Limits
+from .budget import Limits, check_enforced
 from .errors import DeclarationError
 from .model import Model
 from .policy import Policy, merge_policy
@@ -105,5 +105,4 @@ class AgentSpec:
         merge_policy(Policy(), self.policy)
         if isinstance(self.policy, Mapping):
             object.__setattr__(self, "policy", dict(self.policy))
-        if self.limits is not None and not isinstance(self.limits, Limits):
-            raise UsageError("limits of a spec must be Limits")
+        check_enforced(self.limits)

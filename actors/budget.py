@@ -13,7 +13,7 @@ import attrs
 from ..mailbox.errors import UsageError
 from ..mailbox.events import LimitsRecord
 
-__all__ = ["AXES", "Limits"]
+__all__ = ["AXES", "Limits", "check_enforced"]
 
 AXES = (
     "concurrency",
@@ -94,3 +94,23 @@ class Limits:
         return ", ".join(
             f"{axis}={'unbounded' if value is None else value}" for axis, value in shown
         )
+
+
+_LATER = ("concurrency", "agents", "start_deadline_s")
+
+
+def check_enforced(limits: Limits | None) -> None:
+    """Refuse what this release would not enforce, instead of ignoring it.
+
+    Raises:
+        UsageError: they are no `Limits`, or set an axis that is not enforced yet.
+    """
+    if limits is None:
+        return
+    if not isinstance(limits, Limits):
+        raise UsageError(f"limits must be Limits, not {limits!r:.100}")
+    for axis in _LATER:
+        if getattr(limits, axis) is not None:
+            raise UsageError(
+                f"limit {axis} is not enforced by this release: leave it unbounded"
+            )

@@ -10,6 +10,7 @@ through.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,12 @@ TEXT_LIMIT = 1000
 """The characters that an error result has at most of an exception's own text."""
 
 
-async def run_tool(tool: Tool, raw_arguments: str, call: ToolCall) -> CallResult:
+async def run_tool(
+    tool: Tool,
+    raw_arguments: str,
+    call: ToolCall,
+    check: Callable[[], CallResult | None] | None = None,
+) -> CallResult:
     """Run one call of a tool and give its result.
 
     Arguments that are not strict JSON or do not fit give `INVALID_ARGS`, and the tool
@@ -35,7 +41,9 @@ async def run_tool(tool: Tool, raw_arguments: str, call: ToolCall) -> CallResult
     `TOOL_FAILED` (R-207). A tool may return a `CallResult`, which stands as it is.
 
     A blocking tool is abandoned in its thread when the caller is cancelled: what it
-    returns later is dropped (R-213).
+    returns later is dropped (R-213).  It may have to wait for a thread: then `check` is
+    asked in that thread, and what it gives is the result of a call that may not start
+    any more (R-194).
     """
     try:
         arguments = read_call(tool, raw_arguments)
@@ -43,7 +51,7 @@ async def run_tool(tool: Tool, raw_arguments: str, call: ToolCall) -> CallResult
         return CallResult(str(error), error.code)
     try:
         if tool.blocking:
-            attempt = partial(_attempted, tool, arguments, call)
+            attempt = partial(_attempted, tool, arguments, call, check)
             (value,) = await anyio.to_thread.run_sync(attempt, abandon_on_cancel=True)
         else:
             value = tool.run(arguments, call)
@@ -72,11 +80,19 @@ def failure_result(error: BaseException) -> CallResult:
     return CallResult(f"{name}: {text}" if text else name, "TOOL_FAILED")
 
 
-def _attempted(tool: Tool, arguments: dict[str, Any], call: ToolCall) -> tuple[Any]:
+def _attempted(
+    tool: Tool,
+    arguments: dict[str, Any],
+    call: ToolCall,
+    check: Callable[[], CallResult | None] | None,
+) -> tuple[Any]:
     """Call a blocking tool in its thread; whatever it raises there is its own.
 
     What it gives is wrapped, since a thread may not hand an awaitable over as it is.
     """
+    refused = None if check is None else check()
+    if refused is not None:
+        return (refused,)
     try:
         return (tool.run(arguments, call),)
     except BaseException as error:

@@ -1,8 +1,8 @@
 """The bare limits: actors without any runtime, by hand, on each backend.
 
 Lives here: what the same work costs when nothing is stored, supervised, ordered or
-checked.  Nothing here is usable; it only bounds.  A mailbox is a deque, and a task exists
-only while there is mail, as with a resident agent.
+checked.  Nothing here is usable; it only bounds.  A mailbox is a deque, and a task
+exists only while there is mail, as with a resident agent.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def resident_bytes() -> int:
 async def weigh(
     backend: bare.Bare, *, store: str, agents: int, traced: bool
 ) -> dict[str, float]:
-    """Bytes of one agent, and the milliseconds of a full collection with all of them."""
+    """Bytes of one agent, and milliseconds of a full collection with all of them."""
 
     async def mind(request: ramet.ModelRequest) -> str:
         return "ok"

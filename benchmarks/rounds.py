@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 import statistics
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from bare import Bare
@@ -44,7 +44,7 @@ class Measured:
 
     @property
     def met(self) -> bool | None:
-        """Whether the goal is met; a goal is a number, or a ratio where more is better."""
+        """Whether the goal is met: a number, or a ratio where more is better."""
         if self.goal is None:
             return None
         if self.more_is_better:
@@ -59,23 +59,22 @@ class Group:
     name: str
     count: int
     subjects: dict[str, Subject]
-    goals: dict[str, float] = field(default_factory=dict)
+    goals: dict[str, float | dict[str, float]] = field(default_factory=dict)
+    """In microseconds; by backend where they differ."""
     limits: dict[str, str] = field(default_factory=dict)
 
 
 async def interleaved(bare: Bare, group: Group, rounds: int) -> list[Measured]:
     """Run the rounds of a group in the running loop; microseconds for each piece."""
-    found = {
-        name: Measured(
-            group.name,
-            name,
-            bare.name,
-            "us",
-            goal=group.goals.get(name),
-            limit=group.limits.get(name),
+    found: dict[str, Measured] = {}
+    for name in group.subjects:
+        goal = group.goals.get(name)
+        if isinstance(goal, dict):
+            goal = goal[bare.name]
+        limit = group.limits.get(name)
+        found[name] = Measured(
+            group.name, name, bare.name, "us", goal=goal, limit=limit
         )
-        for name in group.subjects
-    }
     names = list(group.subjects)
     for turn in range(rounds + 1):
         for name in names if turn % 2 else names[::-1]:
@@ -92,8 +91,3 @@ def add_ratios(one: Measured, limit: Measured | None) -> None:
     """Compare round with round."""
     if limit is not None:
         one.ratios = [a / b for a, b in zip(one.values, limit.values, strict=True)]
-
-
-def spread(values: Sequence[float]) -> tuple[float, float]:
-    """The least and the greatest."""
-    return min(values), max(values)

@@ -310,7 +310,7 @@ def cleaned(text: str) -> str:
     text = re.sub(r"(?ms)^(```|~~~).*?(^\1|\Z)", "", text)
     text = re.sub(r"(?s)<!--.*?-->|<[^>\n]+>", "", text)
     text = re.sub(r"!?\[([^\]\n]*)\](\([^)\n]*\)|\[[^\]\n]*\])", r"\1", text)
-    return re.sub(r"\n\s*\n\s*", "\n\n", text).strip()
+    return re.sub(r"[ \t]*\n\s*\n\s*", "\n\n", text).strip()
 
 
 def gather(

@@ -97,7 +97,7 @@ class Admission:
         activation = agent._activation
         live = forest.live.get(activation.id)
         exact = live is activation and activation._agent is agent
-        if forest.below and exact:
+        if forest.below:
             self._outside_of_drains(activation, reporting)
         if not exact:
             raise UnauthorizedError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -27,6 +28,7 @@ from ..mailbox.backend_trio import protected
 from ..mailbox.errors import SendUnknownError
 from ..mailbox.events import CallEnded, RequestFailed, StepEnded, Submitted
 from ..mailbox.message import Call, CallResult
+from ..mailbox.session import ANSWERS
 from .activation import Activation, Closing, Life
 from .current import CURRENT
 from .forest import Forest
@@ -125,6 +127,7 @@ class _Turn:
         "_forest",
         "_judged",
         "_narrowed",
+        "_over",
         "_plan",
         "_scope",
         "_session",
@@ -149,6 +152,7 @@ class _Turn:
         self._plan: Plan | None = None
         self._judged: list[CallResult | None] = []
         self._narrowed = False
+        self._over = False
         self._scope = Scope(
             activation.session.header.kind,
             activation.bound,
@@ -165,9 +169,9 @@ class _Turn:
             await gate.wait(activation.ticket)
             if activation.stopped:
                 return COMPLETED
-            axis = self._spent_axis()
-            if axis is not None:
-                return stopped_by(activation, axis, forest.ambient.now_ms())
+            refused = self._refused()
+            if refused is not None:
+                return refused
             response = await self._ask()
             if isinstance(response, Finish):
                 return response
@@ -181,19 +185,28 @@ class _Turn:
                 await self._batch(response.calls)
                 if activation.gone or activation.stopped:
                     return COMPLETED
+                if self._over:
+                    now = forest.ambient.now_ms()
+                    return stopped_by(activation, "tool_calls", now)
                 finish = self._landed()
             if finish is not None:
                 return await self._finished(finish)
 
     # -- the model ---------------------------------------------------------------------
 
-    def _spent_axis(self) -> str | None:
-        limits = self._activation.bound.limits
-        usage = self._session.usage
-        if limits.tool_calls is not None and usage.tool_calls > limits.tool_calls:
-            return "tool_calls"
-        if limits.requests is not None and usage.requests >= limits.requests:
-            return "requests"
+    def _refused(self) -> Finish | None:
+        """Why the next request may not be made, if it may not."""
+        activation = self._activation
+        requests = activation.bound.limits.requests
+        if requests is not None and self._session.usage.requests >= requests:
+            now = self._forest.ambient.now_ms()
+            return stopped_by(activation, "requests", now)
+        ledger, model = activation.ledger, activation.bound.model
+        counts = ledger is not None and ledger.contract.kind in ("choice", "schema")
+        if counts and model is not None and not model.capabilities.narrowing:
+            text = "the model port cannot narrow its tools to reply (A-008)"
+            finish = Finish("blocked", "output-contract-unavailable", text)
+            return concluded_by(activation, finish, self._forest.ambient.now_ms())
         return None
 
     def _request(self) -> ModelRequest:
@@ -316,6 +329,7 @@ class _Turn:
     async def _batch(self, calls: tuple[Call, ...]) -> None:
         """Run the calls of a response; its returns are judged first, in their order."""
         self._judged = [self._judge(call, place) for place, call in enumerate(calls)]
+        self._ration(calls)
         self._activation.batch = set()
         if len(calls) == 1:
             await self._call(calls[0], 0)
@@ -330,6 +344,25 @@ class _Turn:
                 if sending:
                     group.start_soon(self._in_order, calls, sending)
         self._activation.batch = None
+
+    def _ration(self, calls: tuple[Call, ...]) -> None:
+        """Refuse the calls beyond the limit, in their order; answers are not spending.
+
+        The batch lands all the same, and then the agent is stopped (A-146, A-147).
+        """
+        limit = self._activation.bound.limits.tool_calls
+        if limit is None:
+            return
+        left = limit - self._session.usage.tool_calls
+        for place, call in enumerate(calls):
+            if self._judged[place] is not None or call.name in ANSWERS:
+                continue
+            if left > 0:
+                left -= 1
+                continue
+            text = f"not run: the limit tool_calls={limit} is spent"
+            self._judged[place] = CallResult(text, "tool-call-budget")
+            self._over = True
 
     async def _in_order(self, calls: tuple[Call, ...], places: list[int]) -> None:
         """What one batch sends is accepted in the order of its calls (R-035)."""
@@ -348,8 +381,6 @@ class _Turn:
             if isinstance(tool, CallResult):
                 result = tool
             else:
-                if activation.batch is not None:
-                    activation.batch.add(place)
                 result = await self._run(tool, call, place)
         results = session.results
         if (
@@ -397,7 +428,13 @@ class _Turn:
                     await waiting
         except Exception as error:
             return failure_result(error)
-        result = await run_tool(tool, call.arguments, identity)
+        refused = self._withdrawn(call.name) if installation.before else None
+        if refused is not None:
+            return refused
+        if activation.batch is not None:
+            activation.batch.add(place)
+        check = partial(self._withdrawn, call.name)
+        result = await run_tool(tool, call.arguments, identity, check)
         try:
             for after in installation.after:
                 replaced: Any = after(call.name, result, identity)
@@ -408,6 +445,11 @@ class _Turn:
         except Exception as error:
             return failure_result(error)
         return result
+
+    def _withdrawn(self, name: str) -> CallResult | None:
+        """The result of a call whose tool was revoked while it waited to start."""
+        found = self._scope.find(name, narrowed=self._narrowed)
+        return found if isinstance(found, CallResult) else None
 
     def _landed(self) -> Finish | None:
         """What follows when every call of the batch has its result."""

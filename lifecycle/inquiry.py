@@ -243,8 +243,9 @@ class Inquiry:
         self._settled = runtime.gate.failed is not None
         if row is not None:
             return row.message
-        place = await read(Reader.place, key)
-        return None if place is None else key
+        if await read(Reader.place, key) is not None:
+            return key
+        return key if await read(Reader.row, key) is not None else None
 
     async def explain(self, session_id: str) -> Explanation:
         """Why a session is in its state."""

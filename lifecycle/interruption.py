@@ -7,6 +7,7 @@ Signals are received as a stream, so that none is raised inside a machine's step
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -95,23 +96,25 @@ class _Listener:
                     else:
                         break
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-            self._say("giving up on what does not come to rest")
             await self._give_up()
-            group.cancel_scope.cancel()
 
     async def _drain(self, name: str) -> None:
         deadline_s = self._supervisor._runtime.policy.rest_deadline_s
         try:
             await self._supervisor._drain(Closing("interrupted", name), deadline_s)
         except TeardownError as error:
-            self._say(str(error))
-        self._scope.cancel()
+            for one in error.exceptions:
+                self._say(str(one))
+        if self._interruption.count == 1:
+            self._scope.cancel()
 
     async def _give_up(self) -> None:
         runtime = self._supervisor._runtime
-        tops = [one for one in runtime.forest.live.values() if one.parent is None]
-        try:
+        live = list(runtime.forest.live.values())
+        names = ", ".join(one.name for one in live if one.driving)
+        self._say(f"giving up on {names or 'the rest'}; once more ends the process")
+        tops = [one for one in live if one.parent is None]
+        # What was given up on is named already.
+        with contextlib.suppress(TeardownError):
             await runtime.teardown.bring_down(tops, Closing("cancelled"), 0.0)
-        except TeardownError as error:
-            self._say(str(error))
         self._scope.cancel()

@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 
 from ..actors.agent import AgentSpec
-from ..actors.budget import Limits
+from ..actors.budget import Limits, check_enforced
 from ..actors.model import Model
 from ..actors.policy import Policy
 from ..mailbox.backend import current_backend
@@ -32,8 +32,6 @@ from .errors import TeardownError
 from .supervisor import Supervisor
 
 __all__ = ["open", "open_store"]
-
-_NOT_ENFORCED = ("concurrency", "agents", "start_deadline_s")
 
 
 def open_store(store: str | os.PathLike[str] | Store) -> Store:
@@ -73,7 +71,7 @@ async def open(  # noqa: A001
         model: the default model, or its name: `"local"`, `"local:FILE.gguf"`,
             `"openai:NAME"`.
         policy: the deployment's decisions.
-        limits: what the whole run may spend.
+        limits: what each agent may spend at the most, under its spec's own limits.
         ambient: time, ids and chance; a simulator gives its own.
 
     Raises:
@@ -85,7 +83,7 @@ async def open(  # noqa: A001
     policy = Policy() if policy is None else policy
     if not isinstance(policy, Policy):
         raise UsageError("policy must be a Policy")
-    _check_limits(limits)
+    check_enforced(limits)
     opened = open_store(store)
     body: BaseException | None = None
     failures: list[Exception] = []
@@ -100,6 +98,7 @@ async def open(  # noqa: A001
                 specs=specs,
                 model=model,
                 policy=policy,
+                limits=limits,
             )
             await storage.start()
             group.start_soon(_run_gate, supervisor)
@@ -125,19 +124,6 @@ async def open(  # noqa: A001
         raise ExceptionGroup("leaving the open block failed", failures)
 
 
-def _check_limits(limits: Limits | None) -> None:
-    if limits is None:
-        return
-    if not isinstance(limits, Limits):
-        raise UsageError("limits must be Limits")
-    for axis in _NOT_ENFORCED:
-        if getattr(limits, axis) is not None:
-            raise UsageError(
-                f"limit {axis} of a whole run is not enforced by this release:"
-                " leave it unbounded"
-            )
-
-
 async def _run_gate(supervisor: Supervisor) -> None:
     with anyio.CancelScope(shield=True):
         await supervisor._runtime.gate.run()
@@ -149,6 +135,9 @@ async def _leave(supervisor: Supervisor, deadline_s: float) -> list[Exception]:
     failures: list[Exception] = []
     try:
         await supervisor._drain(Closing("drain"), deadline_s)
+    except TeardownError as error:
+        failures.append(error)
+    try:
         runtime.teardown.raise_left()
     except TeardownError as error:
         failures.append(error)

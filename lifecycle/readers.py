@@ -18,6 +18,7 @@ from ..actors.contract import Contract, contract_from_text
 from ..actors.outcome import Acceptance, Outcome, TreeUsage
 from ..mailbox.errors import (
     CorruptLogError,
+    IllegalEventError,
     UnknownMessageError,
     UnsupportedLogError,
 )
@@ -345,7 +346,7 @@ def explain_row(row: SessionRow, events: Sequence[Event], *, here: bool) -> Expl
     """Why a session that is not resident here is in its state."""
     try:
         session = fold(events)
-    except (CorruptLogError, UnsupportedLogError) as error:
+    except (CorruptLogError, IllegalEventError, UnsupportedLogError) as error:
         return Explanation(row.session, "unreadable", str(error))
     waiting = len(session.inbox.waiting)
     if session.activation is None:

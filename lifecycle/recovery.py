@@ -23,14 +23,14 @@ from ..mailbox.errors import (
     NotResumableError,
     UnsupportedLogError,
 )
-from ..mailbox.events import CallEnded, Concluded, Ended, Told, TurnEnded
+from ..mailbox.events import CallEnded, Concluded, Ended, Promoted, Told, TurnEnded
 from ..mailbox.keys import RESERVED
 from ..mailbox.session import Session, fold
 from ..mailbox.storage import Storage
 from ..mailbox.store import KeyRow, Reader
 from .activation import Activation, Life
 from .forest import Forest
-from .notices import notice_text
+from .notices import notice_text, promotable
 
 __all__ = [
     "Loaded",
@@ -133,6 +133,7 @@ def repair(forest: Forest, loaded: Loaded, activation: Activation) -> bool:
     if session.activation is None:
         return False
     now = forest.ambient.now_ms()
+    _promote(forest, activation, now)
     for place, result in enumerate(list(session.results or ())):
         if result is None:
             text, code = _answer(loaded, place)
@@ -148,6 +149,17 @@ def repair(forest: Forest, loaded: Loaded, activation: Activation) -> bool:
         )
     forest.log(activation, Ended("crashed", False, now))
     return True
+
+
+def _promote(forest: Forest, activation: Activation, now: int) -> None:
+    """Judge what a kill left undecided as the end of its turn would have (R-260)."""
+    undecided = promotable(activation)
+    live = forest.live.values() if undecided else ()
+    if any(one.session.header.parent == activation.id for one in live):
+        return
+    for message_id in undecided:
+        if forest._spend_wake(activation, False) == "wakeup":
+            forest.log(activation, Promoted(message_id, now))
 
 
 def _answer(loaded: Loaded, place: int) -> tuple[str, str | None]:

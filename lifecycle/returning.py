@@ -64,15 +64,16 @@ def reply_tool(ledger: Ledger | None) -> Tool | None:
 
 @lru_cache(maxsize=256)
 def _reply_tool(contract: Contract[Any]) -> Tool:
-    async def run(arguments: dict[str, Any], call: ToolCall) -> None:
-        raise AssertionError("a return is judged by the ledger and never runs")
-
     return Tool(
         "reply",
         "Return your result. It ends your assignment.",
         contract.parameters(),
-        run,
+        _never_runs,
     )
+
+
+def _never_runs(arguments: dict[str, Any], call: ToolCall) -> None:
+    raise AssertionError("a return is judged by the ledger and never runs")
 
 
 @lru_cache(maxsize=256)
@@ -174,11 +175,11 @@ def child_outcome(activation: Activation) -> Outcome[Any]:
 
 def child_view(activation: Activation, cap: int | None) -> str:
     """What a parent's model reads of a returning child that is gone (A-190)."""
-    concluded = activation.session.concluded
     outcome = outcome_without_value(activation)
-    if concluded is None or outcome.acceptance is None or concluded.value is None:
+    concluded = activation.session.concluded
+    if concluded is None or outcome.acceptance is None:
         return str(outcome)
-    if concluded.cause == "empty":
+    if concluded.cause == "empty" or concluded.value is None:
         return _empty_line(concluded.message)
     return view(render(read_canonical(concluded.value)), cap, concluded.message)
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable
 
-import anyio.lowlevel
-
 from ..actors.agent import AgentSpec
 from ..actors.bound import BoundSpec, bind
+from ..actors.budget import Limits
 from ..actors.contributions import Contributions
 from ..actors.host import Host
 from ..actors.model import Model
@@ -39,7 +38,7 @@ __all__ = ["Runtime"]
 
 
 class Asked:
-    """The block around an accepting span; entering it gives what the store knows of a key.
+    """The block around an accepting span; it gives what the store knows of a key.
 
     Every send pays for it, so it is written by hand.
     """
@@ -56,7 +55,7 @@ class Asked:
         runtime = self._runtime
         runtime.enter()
         try:
-            await anyio.lowlevel.checkpoint_if_cancelled()
+            await runtime.backend.check_cancelled()
             if self._key is None:
                 return None
             runtime.admission.open()
@@ -88,10 +87,12 @@ class Runtime:
         specs: Iterable[AgentSpec],
         model: Model | str | None,
         policy: Policy,
+        limits: Limits | None,
         host: Host,
         owner: Owner,
     ) -> None:
         self.policy = policy
+        self.limits = limits
         self.storage = storage
         self.backend = backend
         self.ambient = ambient
@@ -142,6 +143,8 @@ class Runtime:
         bound = self.bound.get(spec)
         if bound is None:
             bound = bind(spec, self.policy, self.models.of(spec.model))
+            if self.limits is not None:
+                bound = bound.within(self.limits)
             self.bound[spec] = bound
             self.specs.setdefault(spec.name, spec)
         return bound

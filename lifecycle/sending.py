@@ -12,12 +12,11 @@ from functools import partial
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import attrs
 
 from ..actors.agent import AgentSpec
 from ..actors.bound import BoundSpec
-from ..actors.budget import Limits
+from ..actors.budget import Limits, check_enforced
 from ..actors.contract import Contract, Reply, contract_text
 from ..actors.errors import DeclarationError
 from ..actors.outcome import Outcome
@@ -184,8 +183,7 @@ class Sending:
             contract = Reply()
         if not isinstance(contract, Contract):
             raise DeclarationError(f"contract must be a Contract, not {contract!r}")
-        if limits is not None and not isinstance(limits, Limits):
-            raise UsageError("limits must be Limits")
+        check_enforced(limits)
         bound = self._runtime.bind(spec)
         if limits is not None:
             bound = bound.within(limits)
@@ -282,7 +280,7 @@ class Sending:
         if key is None or own:
             runtime.enter()
             try:
-                await anyio.lowlevel.checkpoint_if_cancelled()
+                await runtime.backend.check_cancelled()
                 message, ticket = runtime.admission.report(child, send)
             finally:
                 runtime.leave()

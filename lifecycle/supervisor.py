@@ -69,6 +69,7 @@ class Supervisor:
         specs: Iterable[AgentSpec],
         model: Model | str | None,
         policy: Policy,
+        limits: Limits | None,
     ) -> Supervisor:
         supervisor = object.__new__(cls)
         runtime = Runtime(
@@ -78,6 +79,7 @@ class Supervisor:
             specs=specs,
             model=model,
             policy=policy,
+            limits=limits,
             host=Bureau(supervisor),
             owner=supervisor,
         )
@@ -325,7 +327,8 @@ class Supervisor:
         """End an agent and everything below it; what waits in them is discarded.
 
         Of a session that is not resident, what it keeps is discarded and told (R-229).
-        Called again, it waits for the same end.  What it wrote is durable when it returns.
+        Called again, it waits for the same end.  When it returns, what it wrote is
+        durable.
 
         Args:
             target: an agent, or the id of a session.

@@ -6,13 +6,13 @@ backend's own means, and a runtime does both for every turn.  Obligations:
 * `spawn` starts a task of its own, in a copy of the context in which the backend was
   made, and never raises for what the task does; the function given catches everything.
 * `wait` calls `register` once, at once, with a plain callback, and returns when that
-was
-  called.  The callback may be called at any later time, once or more often, also when
-  the waiter was cancelled.  `wait` is a checkpoint and can be cancelled.
+  was called.  The callback may be called at any later time, once or more often, also
+  when the waiter was cancelled.  `wait` is a checkpoint and can be cancelled.
 * `checkpoint` lets every other task that is ready run once.
-* `post` may be called from any thread; the callback runs in the loop.  After the loop
-has
-  ended it does nothing.
+* `check_cancelled` raises when the running task has been cancelled, else it goes on
+  without letting anybody run; it knows the cancel scopes of anyio.
+* `post` may be called from any thread; the callback runs in the loop.  After the
+  loop has ended it does nothing.
 * `finished` waits until every task that was spawned has returned.
 
 Everything else goes through anyio.
@@ -40,6 +40,11 @@ class Backend(Protocol):
 
     async def wait(self, register: Callable[[Callable[[], None]], None]) -> None:
         """Wait until the registered callback is called."""
+        ...
+
+    @property
+    def check_cancelled(self) -> Callable[[], Awaitable[None]]:
+        """Raises in a task that has been cancelled; a function without arguments."""
         ...
 
     async def checkpoint(self) -> None:

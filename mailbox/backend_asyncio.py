@@ -11,13 +11,28 @@ import contextvars
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import anyio.lowlevel
+
 __all__ = ["AsyncioBackend"]
+
+
+# Cancel scopes are anyio's.  By its public name it looks for its own backend each time,
+# which takes longer than the question, and every send asks it.
+_check_cancelled: Callable[[], Awaitable[None]]
+try:
+    from anyio._backends._asyncio import AsyncIOBackend
+
+    _check_cancelled = AsyncIOBackend.checkpoint_if_cancelled
+except (ImportError, AttributeError):  # pragma: no cover
+    _check_cancelled = anyio.lowlevel.checkpoint_if_cancelled
 
 
 class AsyncioBackend:
     """Starts native tasks and waits on bare futures."""
 
     name = "asyncio"
+
+    check_cancelled = staticmethod(_check_cancelled)
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

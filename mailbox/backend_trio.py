@@ -38,6 +38,8 @@ class TrioBackend:
 
     name = "trio"
 
+    check_cancelled = staticmethod(trio.lowlevel.checkpoint_if_cancelled)
+
     def __init__(self, group: anyio.abc.TaskGroup) -> None:
         nursery: trio.Nursery = group._nursery  # type: ignore[attr-defined]
         self._nursery = nursery

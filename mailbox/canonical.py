@@ -150,7 +150,7 @@ def value_path(steps: Iterable[str | int]) -> str:
     """Write the path of a place in a value: `$`, then `["key"]` or `[0]` by step."""
     path = ["$"]
     for step in steps:
-        text = str(step) if type(step) is int else _escape_surrogates(_quote(step))
+        text = str(step) if isinstance(step, int) else _escape_surrogates(_quote(step))
         path.append(f"[{text}]")
     return "".join(path)
 

@@ -256,9 +256,7 @@ def _record(
         if name in constants:
             steps.append((None, None, f'"{name}":{constants[name]}', str))
         else:
-            default = defaults[name]
-            if default is attrs.NOTHING:
-                default = _NEVER
+            default = _NEVER if defaults[name] is attrs.NOTHING else defaults[name]
             steps.append((name, default, f'"{name}":', shapes[name].write))
     required = frozenset(
         name for name, default in defaults.items() if default is attrs.NOTHING

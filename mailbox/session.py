@@ -58,6 +58,7 @@ NOT_RUN = frozenset(
         "TOOL_WITHHELD",
         "INVALID_ARGS",
         "ABORTED_BEFORE_DISPATCH",
+        "tool-call-budget",
     )
 )
 """The codes of results whose tool never ran: they are no tool calls in usage."""

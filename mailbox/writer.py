@@ -46,8 +46,10 @@ class Gate:
         self.on_commit: Callable[[Sequence[Entry]], None] | None = None
         self.on_failure: Callable[[], None] = lambda: None
         self.on_error: Callable[[BaseException], None] = lambda error: None
-        self._pending: list[tuple[Session, Entry]] = []
-        self._flying: Sequence[tuple[Session, Entry]] = ()
+        self._pending: list[Entry] = []
+        self._touched: dict[str, Session] = {}
+        self._expected: dict[str, int] = {}
+        self._flying: Sequence[Entry] = ()
         self._taken = 0
         self._now: list[Callable[[], None]] = []
         self._next: list[Callable[[], None]] = []
@@ -64,7 +66,10 @@ class Gate:
         session.apply(event)
         self.ticket = ticket = self.ticket + 1
         if self.failed is None:
-            self._pending.append((session, Entry(session_id, seq, event)))
+            if session_id not in self._touched:
+                self._touched[session_id] = session
+                self._expected[session_id] = seq
+            self._pending.append(Entry(session_id, seq, event))
             if self._kick is not None:
                 kick, self._kick = self._kick, None
                 kick()
@@ -105,7 +110,7 @@ class Gate:
 
     def undecided(self) -> list[Entry]:
         """What is written and not durable yet, in commit order."""
-        return [entry for _, entry in (*self._flying, *self._pending)]
+        return [*self._flying, *self._pending]
 
     def stop(self) -> None:
         """Let `run` return once everything written is stored."""
@@ -123,10 +128,7 @@ class Gate:
                     return
                 await self._backend.wait(self._rest)
                 continue
-            self._flying, self._pending = self._pending, []
-            self._now, self._next = self._next, []
-            self._taken = self.ticket
-            batch = self._batch(self._flying)
+            batch = self._take()
             try:
                 await self._storage.append(batch)
             except BaseException as error:
@@ -145,22 +147,19 @@ class Gate:
     def _rest(self, kick: Callable[[], None]) -> None:
         self._kick = kick
 
-    def _batch(self, taken: Sequence[tuple[Session, Entry]]) -> Batch:
-        expected: dict[str, int] = {}
-        epochs: dict[str, int] = {}
-        touched: dict[str, Session] = {}
-        for session, entry in taken:
-            name = entry.session
-            if name not in expected:
-                expected[name] = entry.seq
-                epochs[name] = self.epochs.get(name, 1)
-                touched[name] = session
+    def _take(self) -> Batch:
+        """Take the pending list, whole."""
+        self._flying, self._pending = self._pending, []
+        touched, self._touched = self._touched, {}
+        expected, self._expected = self._expected, {}
+        self._now, self._next = self._next, []
+        self._taken = self.ticket
+        epochs = {name: self.epochs.get(name, 1) for name in touched}
         summaries: dict[str, Summary] = {
             name: session.summary() for name, session in touched.items()
         }
-        entries = [entry for _, entry in taken]
         released = [name for name, one in touched.items() if one.activation is None]
-        return Batch(self.holder, entries, expected, epochs, summaries, released)
+        return Batch(self.holder, self._flying, expected, epochs, summaries, released)
 
     def _fail(self, error: BaseException) -> None:
         """Unknown, not refused: nobody is told yes.  Waiters wake and see it."""

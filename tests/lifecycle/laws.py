@@ -220,7 +220,7 @@ def _check_told(logs: Logs, sessions: Mapping[str, Session]) -> None:
 
 
 def _check_requests(logs: Logs, requests: Iterable[ModelRequest]) -> None:
-    """What a model saw is what was logged, and any provider takes it (law 12, R-212)."""
+    """What a model saw is what was logged; any provider takes it (law 12, R-212)."""
     held: dict[tuple[str, int, int], Transcript] = {}
     for name, events in logs.items():
         session = Session()

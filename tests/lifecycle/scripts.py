@@ -1,6 +1,6 @@
 """Runs of supervisor scripts inside a test: no file, no command line.
 
-Lives here: a script made of a function, and its run on a stage, fresh or taken up again.
+Lives here: a script made of a function, and its run on a stage, fresh or taken up.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ hangs on a gate.
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +30,6 @@ from ramet import (
 )
 from ramet.mailbox.events import Accepted, Event
 from ramet.testing import ScriptedModel
-
 from tests.lifecycle.laws import check_laws
 
 __all__ = [
@@ -43,6 +42,7 @@ __all__ = [
     "Stage",
     "accepted_in",
     "gone",
+    "left_with",
     "of",
     "resident",
     "sources",
@@ -59,6 +59,7 @@ HANG_S = 4.0
 """Seconds after which a test that waits for something that never comes is ended."""
 
 E = TypeVar("E", bound=Any)
+R = TypeVar("R", bound=BaseException)
 
 
 class OrderObserver:
@@ -198,6 +199,17 @@ async def gone(agent: Agent) -> None:
     """Wait until an agent is gone and its end is durable."""
     await agent.wait_gone()
     await agent.wait_idle()
+
+
+@contextmanager
+def left_with(error: type[R]) -> Iterator[list[R]]:
+    """A block that must be left with this error; gives it afterwards, in the list."""
+    caught: list[R] = []
+    try:
+        yield caught
+    except error as left:
+        caught.append(left)
+    assert caught, f"it was not left with {error.__name__}"
 
 
 def resident(supervisor: Supervisor, session_id: str) -> Agent:

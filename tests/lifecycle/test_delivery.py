@@ -208,9 +208,7 @@ async def test_waking_messages_to_a_busy_parent_become_turns_of_their_own_in_ord
         scout = await start(sup, root, SCOUT)
         await sup.tell(root, "begin")
         await first.reached()
-        sent = [
-            await sup.report_from(scout, text, delivery="wakeup") for text in "abc"
-        ]
+        sent = [await sup.report_from(scout, text, delivery="wakeup") for text in "abc"]
         assert root.pending == 3
         first.open()
         await root.wait_idle()
@@ -369,7 +367,7 @@ async def test_the_policy_of_the_child_decides_how_reports_go(stage: Stage) -> N
         before = stage.log(root)
         for wrong in ({"delivery": "loud"}, {"ack": "never"}, {"delivery": 1}):
             with pytest.raises(ramet.UsageError):
-                await sup.report_from(scout, "x", **wrong)  # type: ignore[arg-type]
+                await sup.report_from(scout, "x", **wrong)
         assert stage.log(root) == before
 
 
@@ -378,9 +376,7 @@ async def test_past_the_wake_budget_messages_come_quietly_until_outside_input(
     stage: Stage,
 ) -> None:
     hold = Gate()
-    model = ScriptedModel(
-        {"lead": [step("ok")] * 4, "scout": [step("x", hold=hold)]}
-    )
+    model = ScriptedModel({"lead": [step("ok")] * 4, "scout": [step("x", hold=hold)]})
     stage.whole = False
     async with stage.open(model, policy=Policy(wake_budget=2)) as sup:
         root = await sup.start_root(LEAD, interactive=True)
@@ -666,6 +662,7 @@ async def test_an_interrupt_right_after_a_tell_finds_an_open_turn(
 
 
 async def _refused(sup: Supervisor, agent: Any, child_id: str) -> None:
+    attempt: Any
     for attempt in (
         lambda: sup.tell(agent, "x"),
         lambda: sup.report_from(agent, "x"),
@@ -814,6 +811,7 @@ async def test_content_that_is_no_text_or_claims_a_source_is_refused(
         root = await sup.start_root(LEAD, interactive=True)
         scout = await start(sup, root, SCOUT)
         logs = [stage.log(agent) for agent in (root, scout)]
+        attempt: Any
         for attempt in (
             lambda: sup.report_from(scout, content),
             lambda: sup.tell(root, content),
@@ -899,7 +897,9 @@ async def test_a_resumed_child_of_an_absent_parent_cannot_report_but_repeat_a_ke
         assert again.state == "parked"
         with pytest.raises(ramet.ParentUnavailableError) as caught:
             await sup.report_from(again, "now")
-        assert str(caught.value) == "direct parent is not live; report was not delivered"
+        assert (
+            str(caught.value) == "direct parent is not live; report was not delivered"
+        )
         assert await sup.report_from(again, "before", key="k") == message
         assert sup.agent(root.id) is None
         assert stored.log(root) == before
@@ -1035,6 +1035,7 @@ async def test_a_caller_whose_scope_is_cancelled_already_changes_nothing(
         child = await start(sup, root, DIGGER)
         await hold.reached()
         logs = [stored.log(agent) for agent in (root, settled, child)]
+        attempt: Any
         for attempt in (
             lambda key: sup.report_from(child, "x", key=key),
             lambda key: sup.report_from(child, "x", ack="accepted", key=key),

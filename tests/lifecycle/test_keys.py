@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import anyio
@@ -61,6 +61,7 @@ async def test_a_repeated_key_gives_the_same_id_and_another_content_is_refused(
         assert (await sup.message(first)).message_id == first
         log = stored.log(root)
         assert [e.id for e in accepted_in(log, "report")] == [first]
+        attempt: Any
         for attempt in (
             lambda: sup.report_from(scout, "y", key="k"),
             lambda: sup.start_child(scout, DIGGER, "x", key="k"),
@@ -344,7 +345,6 @@ async def test_before_it_is_durable_a_message_is_accepted_and_wakes_nobody(
             scout, "x", delivery="wakeup", ack="accepted", key="k"
         )
         assert (await sup.message(message)).state == "accepted"
-        assert stage.log(root)[-1] != message
         assert not accepted_in(stage.log(root), "report")
         assert root.statistics()["turns"] == 0
         assert await sup.report_from(scout, "x", key="k", ack="accepted") == message
@@ -401,7 +401,7 @@ async def test_a_caller_cancelled_after_acceptance_has_sent(stage: Stage) -> Non
         scout = await start(sup, root, SCOUT)
         await hold.reached()
 
-        async def cut(send: Callable[[], Awaitable[Any]]) -> None:
+        async def cut(send: Callable[[], Coroutine[Any, Any, Any]]) -> None:
             store.free.clear()
             before = sup.statistics()["keys"]
             with anyio.CancelScope() as scope:
@@ -494,7 +494,7 @@ async def test_a_failed_commit_is_unknown_until_lookup_settles_it(
     hold = Gate()
     stage.whole = False
     unknown: list[ramet.SendUnknownError] = []
-    with pytest.raises(ramet.PersistenceUnavailableError) as left:
+    with left_with(ramet.PersistenceUnavailableError) as left:
         async with stage.open(held("scout", hold=hold)) as sup:
             root = await sup.start_root(LEAD, interactive=True)
             scout = await start(sup, root, SCOUT)
@@ -525,6 +525,7 @@ async def test_a_failed_commit_is_unknown_until_lookup_settles_it(
             assert "k" in keys
             assert len(keys) == 2
             assert (await sup.message(accepted)).state == "unknown"
+            attempt: Any
             for attempt in (
                 lambda: sup.report_from(scout, "z"),
                 lambda: sup.report_from(scout, "x", key="k"),
@@ -548,7 +549,7 @@ async def test_a_failed_commit_is_unknown_until_lookup_settles_it(
             assert status.state == ("stored" if is_stored else "lost")
             await scout.wait_gone()
             await root.wait_gone()
-    assert isinstance(left.value.__cause__, OSError)
+    assert isinstance(left[0].__cause__, OSError)
     reports = [e.content[0] for e in accepted_in(stage.log(root), "report")]
     assert reports == ["fine", "flying", *(["x", "x", "y"] if is_stored else [])]
     # The next open is the recovery, and the same send goes once.
@@ -570,7 +571,7 @@ async def test_lookup_fails_only_when_the_store_cannot_be_reached_again(
     stage.use(store)
     hold = Gate()
     stage.whole = False
-    with pytest.raises(ramet.PersistenceUnavailableError):
+    with left_with(ramet.PersistenceUnavailableError):
         async with stage.open(held("scout", hold=hold)) as sup:
             root = await sup.start_root(LEAD, interactive=True)
             scout = await start(sup, root, SCOUT)
@@ -592,7 +593,7 @@ async def test_nobody_waits_for_ever_when_a_commit_has_failed(stage: Stage) -> N
     hold = Gate()
     stage.whole = False
     ended: list[str] = []
-    with pytest.raises(ramet.PersistenceUnavailableError):
+    with left_with(ramet.PersistenceUnavailableError):
         async with stage.open(held("scout", "oracle", "lead", hold=hold)) as sup:
             root = await sup.start_root(LEAD, interactive=True)
             started = await sup.start_child(root, SCOUT, "x")
@@ -605,7 +606,7 @@ async def test_nobody_waits_for_ever_when_a_commit_has_failed(stage: Stage) -> N
                 ended.append("wait")
 
             async def call_one() -> None:
-                outcome = await sup.call(root, ORACLE, "x")
+                outcome: ramet.Outcome[Any] = await sup.call(root, ORACLE, "x")
                 assert outcome.status == "cancelled"
                 ended.append("call")
 

@@ -364,9 +364,7 @@ async def test_the_last_child_wakes_a_returning_agent_under_every_policy(
 
 @pytest.mark.case("R-132", "R-158", "R-160")
 @pytest.mark.parametrize("how", ["cancel", "drain"])
-async def test_the_end_of_a_deep_tree_makes_no_request(
-    stored: Stage, how: str
-) -> None:
+async def test_the_end_of_a_deep_tree_makes_no_request(stored: Stage, how: str) -> None:
     hold = Gate()
     names = ["lead", "scout", "digger"]
     model = ScriptedModel({name: [step("x", hold=hold)] for name in names})
