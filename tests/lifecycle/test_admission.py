@@ -253,7 +253,7 @@ def test_a_scoped_drain_refuses_its_root_and_all_below_but_its_roots_own_reports
         with pytest.raises(DrainingError, match="below c"):
             stage.act(operation, stage.agent(sender))
     stage.act("start", stage.agent(stage.q))
-    with pytest.raises(UnauthorizedError):
+    with pytest.raises(DrainingError):
         stage.act("start", copy.copy(stage.agent(g)))
 
 

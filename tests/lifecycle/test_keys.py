@@ -1,9 +1,9 @@
-"""Keys, acknowledgement and status of messages on the running runtime."""
+"""Keys and the order of checks on the running runtime."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -22,6 +22,9 @@ from ramet import (
 )
 from ramet.mailbox.events import Accepted, Activated, TurnOpened
 from ramet.testing import Gate, ScriptedModel, call, step
+from tests.lifecycle.minds import (
+    held,
+)
 from tests.lifecycle.stage import (
     DIGGER,
     LEAD,
@@ -31,16 +34,11 @@ from tests.lifecycle.stage import (
     accepted_in,
     gone,
     of,
-    resident,
     start,
 )
-from tests.lifecycle.stores import CountingStore, FailingStore, HeldStore
+from tests.lifecycle.stores import CountingStore
 
 pytestmark = pytest.mark.anyio
-
-
-def held(*names: str, hold: Gate) -> ScriptedModel:
-    return ScriptedModel({name: [step("x", hold=hold)] * 3 for name in names})
 
 
 @pytest.mark.case("R-057", "R-001", "R-058")
@@ -308,124 +306,6 @@ async def test_every_operation_with_a_key_may_be_repeated_at_the_same_time(
         assert len(accepted_in(stored.log(scout), "inject")) == 1
 
 
-@pytest.mark.case("R-066", "R-171")
-async def test_a_stored_acknowledgement_means_that_a_copy_has_the_message(
-    stored: Stage,
-) -> None:
-    hold = Gate()
-    stored.whole = False
-    async with stored.open(held("scout", hold=hold)) as sup:
-        root = await sup.start_root(LEAD, interactive=True)
-        scout = await start(sup, root, SCOUT)
-        await hold.reached()
-        message = await sup.report_from(scout, "durable")
-        copy = stored.crashed()
-    async with copy.open(ScriptedModel({"lead": [step("n")]})) as sup:
-        again = await sup.resume(root.id)
-        await again.wait_idle()
-        assert [e.id for e in accepted_in(copy.log(root), "report")] == [message]
-
-
-@pytest.mark.case("R-066", "R-068", "R-174", "R-047")
-async def test_before_it_is_durable_a_message_is_accepted_and_wakes_nobody(
-    stage: Stage,
-) -> None:
-    store = HeldStore()
-    stage.use(store)
-    hold = Gate()
-    model = ScriptedModel(
-        {"lead": [step("read", hold=hold)], "scout": [step("x", hold=hold)]}
-    )
-    async with stage.open(model) as sup:
-        root = await sup.start_root(LEAD, interactive=True)
-        scout = await start(sup, root, SCOUT)
-        await hold.reached()
-        store.free.clear()
-        message = await sup.report_from(
-            scout, "x", delivery="wakeup", ack="accepted", key="k"
-        )
-        assert (await sup.message(message)).state == "accepted"
-        assert not accepted_in(stage.log(root), "report")
-        assert root.statistics()["turns"] == 0
-        assert await sup.report_from(scout, "x", key="k", ack="accepted") == message
-        store.free.set()
-        await hold.reached(2)
-        status = await sup.message(message)
-        assert (status.state, status.turn) == ("claimed", 1)
-        hold.open()
-        await root.wait_idle()
-
-
-@pytest.mark.case("R-256", "R-222", "R-255", "R-054")
-async def test_a_repeat_waits_for_the_first_message_to_be_durable(
-    stage: Stage,
-) -> None:
-    store = HeldStore()
-    stage.use(store)
-    hold = Gate()
-    stage.whole = False
-    async with stage.open(held("scout", hold=hold)) as sup:
-        root = await sup.start_root(LEAD, interactive=True)
-        scout = await start(sup, root, SCOUT)
-        await hold.reached()
-        store.free.clear()
-        answers: list[str] = []
-
-        async def send() -> None:
-            answers.append(await sup.report_from(scout, "x", key="k"))
-
-        async with anyio.create_task_group() as group:
-            for _ in range(4):
-                group.start_soon(send)
-            while sup.statistics()["keys"] == 0:
-                await anyio.lowlevel.checkpoint()
-            group.start_soon(send)
-            for _ in range(20):
-                await anyio.lowlevel.checkpoint()
-            assert answers == []
-            store.free.set()
-        assert len(answers) == 5
-        assert len(set(answers)) == 1
-        assert len(accepted_in(stage.log(root), "report")) == 1
-        assert sup.statistics()["keys"] == 0
-
-
-@pytest.mark.case("R-032", "R-094", "R-107")
-async def test_a_caller_cancelled_after_acceptance_has_sent(stage: Stage) -> None:
-    store = HeldStore()
-    stage.use(store)
-    hold = Gate()
-    stage.whole = False
-    async with stage.open(held("scout", "digger", hold=hold)) as sup:
-        root = await sup.start_root(LEAD, interactive=True)
-        scout = await start(sup, root, SCOUT)
-        await hold.reached()
-
-        async def cut(send: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-            store.free.clear()
-            before = sup.statistics()["keys"]
-            with anyio.CancelScope() as scope:
-                async with anyio.create_task_group() as group:
-                    group.start_soon(send)
-                    while sup.statistics()["keys"] == before:
-                        await anyio.lowlevel.checkpoint()
-                    scope.cancel()
-            assert scope.cancelled_caught
-            store.free.set()
-
-        await cut(lambda: sup.report_from(scout, "x", key="r"))
-        report = await sup.report_from(scout, "x", key="r")
-        assert [e.id for e in accepted_in(stage.log(root), "report")] == [report]
-        assert await sup.lookup(scout.id, "r") == report
-        await cut(lambda: sup.start_child(root, DIGGER, "x", key="s"))
-        started = await sup.start_child(root, DIGGER, "x", key="s")
-        assert (await sup.message(started.message_id)).session_id == started.child_id
-        await hold.reached(2)
-        await cut(lambda: sup.followup(root, scout.id, "x", key="f"))
-        await sup.followup(root, scout.id, "x", key="f")
-        assert len(accepted_in(stage.log(scout), "followup")) == 1
-
-
 @pytest.mark.case("R-223", "R-086")
 async def test_without_a_callers_key_the_store_is_asked_for_none(
     stage: Stage,
@@ -479,160 +359,6 @@ async def test_a_repeated_followup_resumes_nobody(stored: Stage) -> None:
         assert sup.agent(scout.id) is None
         assert stored.log(scout) == log
         assert len(of(log, Activated)) == 1
-
-
-# -- a commit that fails ---------------------------------------------------------------
-
-
-@pytest.mark.case("R-070", "R-071", "R-186", "R-187", "R-221", "R-256")
-@pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_failed_commit_is_unknown_until_lookup_settles_it(
-    stage: Stage, when: Any
-) -> None:
-    store = FailingStore()
-    stage.use(store)
-    hold = Gate()
-    stage.whole = False
-    unknown: list[ramet.SendUnknownError] = []
-    with left_with(ramet.PersistenceUnavailableError) as left:
-        async with stage.open(held("scout", hold=hold)) as sup:
-            root = await sup.start_root(LEAD, interactive=True)
-            scout = await start(sup, root, SCOUT)
-            await hold.reached()
-            other = await sup.report_from(scout, "fine", key="fine")
-            store.failing = when
-
-            async def send(key: str | None) -> None:
-                with pytest.raises(ramet.SendUnknownError) as caught:
-                    await sup.report_from(scout, "x", key=key)
-                unknown.append(caught.value)
-
-            store.free.clear()
-            store.spare = 1
-            await sup.report_from(scout, "flying", ack="accepted")
-            await anyio.wait_all_tasks_blocked()
-            async with anyio.create_task_group() as group:
-                group.start_soon(send, "k")
-                group.start_soon(send, "k")
-                group.start_soon(send, None)
-                while root.statistics()["transcript"] < 4:
-                    await anyio.lowlevel.checkpoint()
-                accepted = await sup.report_from(scout, "y", ack="accepted")
-                await anyio.wait_all_tasks_blocked()
-                store.free.set()
-            assert len(unknown) == 3
-            keys = {error.key for error in unknown}
-            assert "k" in keys
-            assert len(keys) == 2
-            assert (await sup.message(accepted)).state == "unknown"
-            attempt: Any
-            for attempt in (
-                lambda: sup.report_from(scout, "z"),
-                lambda: sup.report_from(scout, "x", key="k"),
-                lambda: sup.tell(root, "z"),
-                lambda: sup.followup(root, scout.id, "z"),
-                lambda: sup.start_child(root, SCOUT, "z"),
-                lambda: sup.call(root, SCOUT, "z"),
-                lambda: sup.start_root(LEAD, interactive=True),
-                lambda: sup.resume(scout.id),
-                lambda: sup.cancel("s-absent"),
-            ):
-                with pytest.raises(ramet.PersistenceUnavailableError):
-                    await attempt()
-            is_stored = when == "after"
-            for key in keys:
-                found = await sup.lookup(scout.id, key)
-                assert (found is not None) is is_stored
-                assert await sup.lookup(scout.id, key) == found
-            assert await sup.lookup(scout.id, "fine") == other
-            status = await sup.message(accepted)
-            assert status.state == ("stored" if is_stored else "lost")
-            await scout.wait_gone()
-            await root.wait_gone()
-    assert isinstance(left[0].__cause__, OSError)
-    reports = [e.content[0] for e in accepted_in(stage.log(root), "report")]
-    assert reports == ["fine", "flying", *(["x", "x", "y"] if is_stored else [])]
-    # The next open is the recovery, and the same send goes once.
-    model = ScriptedModel({"lead": [step("n")], "scout": [step("x", hold=Gate())]})
-    async with stage.open(model) as sup:
-        root = await sup.resume(root.id)
-        await sup.followup(root, scout.id, "go on")
-        again = resident(sup, scout.id)
-        await sup.report_from(again, "x", key="k")
-        reports = [e.content[0] for e in accepted_in(stage.log(root), "report")]
-        assert reports.count("x") == (2 if is_stored else 1)
-
-
-@pytest.mark.case("R-187", "R-186")
-async def test_lookup_fails_only_when_the_store_cannot_be_reached_again(
-    stage: Stage,
-) -> None:
-    store = FailingStore()
-    stage.use(store)
-    hold = Gate()
-    stage.whole = False
-    with left_with(ramet.PersistenceUnavailableError):
-        async with stage.open(held("scout", hold=hold)) as sup:
-            root = await sup.start_root(LEAD, interactive=True)
-            scout = await start(sup, root, SCOUT)
-            await hold.reached()
-            store.failing = "before"
-            with pytest.raises(ramet.SendUnknownError):
-                await sup.report_from(scout, "x", key="k")
-            store.unreachable = True
-            with pytest.raises(ramet.PersistenceUnavailableError):
-                await sup.lookup(scout.id, "k")
-            store.unreachable = False
-            assert await sup.lookup(scout.id, "k") is None
-
-
-@pytest.mark.case("R-186", "R-070")
-async def test_nobody_waits_for_ever_when_a_commit_has_failed(stage: Stage) -> None:
-    store = FailingStore()
-    stage.use(store)
-    hold = Gate()
-    stage.whole = False
-    ended: list[str] = []
-    with left_with(ramet.PersistenceUnavailableError):
-        async with stage.open(held("scout", "oracle", "lead", hold=hold)) as sup:
-            root = await sup.start_root(LEAD, interactive=True)
-            started = await sup.start_child(root, SCOUT, "x")
-            scout = resident(sup, started.child_id)
-            await hold.reached()
-
-            async def wait() -> None:
-                with pytest.raises(ramet.PersistenceUnavailableError):
-                    await sup.wait(started.message_id)
-                ended.append("wait")
-
-            async def call_one() -> None:
-                outcome: ramet.Outcome[Any] = await sup.call(root, ORACLE, "x")
-                assert outcome.status == "cancelled"
-                ended.append("call")
-
-            async def follow() -> None:
-                async for _ in scout.events():
-                    pass
-                ended.append("events")
-
-            async def follow_all() -> None:
-                async for _ in sup.events():
-                    pass
-                ended.append("all")
-
-            async with anyio.create_task_group() as group:
-                for one in (wait, call_one, follow, follow_all):
-                    group.start_soon(one)
-                await hold.reached(2)
-                await anyio.wait_all_tasks_blocked()
-                store.failing = "before"
-                with pytest.raises(ramet.SendUnknownError):
-                    await sup.tell(root, "x")
-                await root.wait_gone()
-            assert sorted(ended) == ["all", "call", "events", "wait"]
-
-
-# -- the order of checks ---------------------------------------------------------------
 
 
 async def _order(
