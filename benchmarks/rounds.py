@@ -12,8 +12,22 @@ import gc
 import statistics
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from time import perf_counter, process_time
 
 from bare import Bare
+
+
+class Clock:
+    """What is counted: the time on the wall, or what the process had of a processor."""
+
+    def __init__(self) -> None:
+        self.now: Callable[[], float] = perf_counter
+
+    def count_processor(self) -> None:
+        self.now = process_time
+
+
+CLOCK = Clock()
 
 Subject = Callable[[Bare, int], Awaitable[float]]
 """Does its work `count` times and gives the seconds that it took."""

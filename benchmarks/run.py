@@ -21,7 +21,7 @@ import agents
 import bare
 import durable
 import memory
-from rounds import Measured, interleaved
+from rounds import CLOCK, Measured, interleaved
 
 BACKENDS = ("asyncio", "trio")
 GROUPS = (*(group.name for group in agents.groups(quick=True)), "durable", "memory")
@@ -33,6 +33,11 @@ def read_arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", metavar="FILE", help="write every round to a file")
     parser.add_argument("--only", action="append", choices=GROUPS, metavar="GROUP")
     parser.add_argument("--backend", action="append", choices=BACKENDS)
+    parser.add_argument(
+        "--processor",
+        action="store_true",
+        help="count processor time, where others use the machine; not for durable",
+    )
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds of each group")
     parser.add_argument(
         "--directory", help="where stores are made: a folder on the disk to measure"
@@ -133,6 +138,9 @@ def main(words: Sequence[str] | None = None) -> int:
     if asked.quick:
         print("quick: this only shows that everything runs; the numbers say nothing")
     print(HEADING)
+    if asked.processor:
+        CLOCK.count_processor()
+        print("processor: this counts processor time, but for durable and memory")
     found: list[Measured] = []
     for backend in asked.backend or BACKENDS:
         found += measure(asked, backend)

@@ -164,7 +164,6 @@ def _example(name: str, text: str, finding: str, answer: str) -> str:
     """Worked answers help a small model more than any description."""
     report = '{"tool":"report","arguments":{"output":"%s"}}'
     steps = (
-        (f"Survey {name}.", f'{{"tool":"read_file","arguments":{{"path":"{name}"}}}}'),
         (f"{name}:\n\n{text}\n\n{ASK}", report % finding),
         (QUESTION, report % answer),
     )
@@ -175,9 +174,8 @@ def _example(name: str, text: str, finding: str, answer: str) -> str:
 
 INSTRUCTIONS = "\n".join(
     (
-        "You describe documents in plain English. You read the document with read_file,"
-        " and then you report one sentence about it with report. You report the answer"
-        " to a question in the same way.",
+        "You describe documents in plain English: you read a document with read_file,"
+        " and you report one sentence about it with report.",
         "",
         _example(
             "rotatelog.md",

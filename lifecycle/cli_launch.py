@@ -43,6 +43,8 @@ class Launch:
 
     Attributes:
         store: the path of the store.
+        option: how a command names that store, beginning with a blank; or nothing,
+            where it is the default.
         model: the name of the model, or `None`.
         backend: what it runs on.
         script: the script; or, with `None`, `prompt` and `spec`.
@@ -54,6 +56,7 @@ class Launch:
     """
 
     store: str
+    option: str = ""
     model: str | None
     backend: str
     script: ScriptFile | None = None
@@ -152,7 +155,7 @@ async def launch_script(launch: Launch) -> Printed:
             watching.interruption.before = run.interrupt
             if launch.run is None:
                 root = await run.begin()
-                watching.say(f"run {root.id} in {launch.store}; `ramet ps` shows it")
+                watching.say(_started(launch, root))
             else:
                 root = await run.take_up(launch.run)
                 watching.say(f"run {root.id} in {launch.store} goes on")
@@ -160,7 +163,7 @@ async def launch_script(launch: Launch) -> Printed:
         if result is None:
             run_id = "" if root is None else root.id
             usage = await supervisor.usage(run_id)
-            return _interrupted(watching, run_id, usage)
+            return _interrupted(watching, run_id, usage, launch.option)
         return _script_end(watching, result)
 
 
@@ -202,7 +205,13 @@ def _script_end(watching: _Watching, result: ScriptResult) -> Printed:
     )
 
 
-def _interrupted(watching: _Watching, run_id: str, usage: TreeUsage) -> Printed:
+def _started(launch: Launch, root: Agent) -> str:
+    return f"run {root.id} in {launch.store}; `ramet ps{launch.option}` shows it"
+
+
+def _interrupted(
+    watching: _Watching, run_id: str, usage: TreeUsage, option: str = ""
+) -> Printed:
     """A run that signals ended before it came to its own end (A-064)."""
     cause = "interrupted" if watching.interruption.count == 1 else "cancelled"
     outcome: Outcome[Any] = Outcome(
@@ -210,7 +219,7 @@ def _interrupted(watching: _Watching, run_id: str, usage: TreeUsage) -> Printed:
     )
     hint = "interrupted"
     if run_id:
-        hint = f"interrupted; `ramet resume {run_id}` goes on with it"
+        hint = f"interrupted; `ramet resume {run_id}{option}` goes on with it"
     return Printed(
         result=_document(watching, outcome, run_id, usage),
         text=None,
@@ -242,7 +251,7 @@ async def launch_prompt(launch: Launch) -> Printed:
         async with _watched(supervisor) as watching:
             headless = Headless(supervisor, launch.spec)
             root, message = await headless.begin(launch.prompt)
-            watching.say(f"run {root.id} in {launch.store}; `ramet ps` shows it")
+            watching.say(_started(launch, root))
             result = await headless.finish(root, message)
         if result is None or watching.interruption.count:
             session_id = "" if root is None else root.id

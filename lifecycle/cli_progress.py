@@ -28,7 +28,7 @@ from ..mailbox.events import (
     TurnOpened,
 )
 from ..mailbox.message import Usage
-from .cli_text import Cell, Line, count, shorten, visible
+from .cli_text import Cell, Line, count, cut, shorten, visible
 from .cli_view import Screen
 
 __all__ = ["Activity", "PlainProgress", "Progress", "Watch", "activity_line"]
@@ -66,6 +66,7 @@ class Activity:
     input_tokens: int | None = None
     output_tokens: int | None = None
     last: str = ""
+    reported: bool = False
 
     def count(self, usage: Usage | None) -> None:
         """Count a request and its tokens."""
@@ -120,7 +121,10 @@ class Watch:
             self.progress.changed(None)
             return
         who, text, style = told
-        who.last = text
+        # A report says more than the words with which its turn ends.
+        if not (who.reported and isinstance(event, StepEnded)):
+            who.last = text
+            who.reported = style == "good"
         self.progress.changed(self._line(who, text, style))
 
     def _agent(self, session_id: str, event: Event) -> Activity | None:
@@ -183,8 +187,11 @@ class Watch:
         return None
 
 
-def activity_line(agent: Activity) -> list[Cell]:
-    """The cells of an agent: name, state, requests, tokens, last activity."""
+def activity_line(agent: Activity, most: int) -> list[Cell]:
+    """The cells of an agent: name, state, requests, tokens, last activity.
+
+    `most` is how many columns the last one may have.
+    """
     indent = "  " * agent.depth
     return [
         (f"{indent}{agent.name}", "name"),
@@ -192,7 +199,7 @@ def activity_line(agent: Activity) -> list[Cell]:
         (count(agent.requests), ""),
         (count(agent.input_tokens), ""),
         (count(agent.output_tokens), ""),
-        (agent.last, "dim"),
+        (cut(agent.last, most), "dim"),
     ]
 
 

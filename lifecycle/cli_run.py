@@ -8,6 +8,7 @@ standard error and the result, alone, to standard output.
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
@@ -146,6 +147,7 @@ def _run(arguments: argparse.Namespace) -> int:
         _check_same(script, run, allowed=arguments.allow_changed_source)
     launch = Launch(
         store=store,
+        option=_store_option(arguments),
         model=arguments.model,
         backend=arguments.backend or "asyncio",
         script=script,
@@ -165,12 +167,20 @@ def _run_prompt(arguments: argparse.Namespace) -> int:
         raise UsageError("the prompt is blank")
     launch = Launch(
         store=default_store(arguments),
+        option=_store_option(arguments),
         model=arguments.model,
         backend=arguments.backend or "asyncio",
         prompt=arguments.prompt,
         spec=AgentSpec("agent"),
     )
     return _go(arguments, launch)
+
+
+def _store_option(arguments: argparse.Namespace) -> str:
+    """How another command names the store of this one."""
+    if arguments.store is None:
+        return ""
+    return f" --store {shlex.quote(arguments.store)}"
 
 
 def _input(text: str | None) -> Any:
@@ -191,6 +201,7 @@ def _resume(arguments: argparse.Namespace) -> int:
     _check_same(script, run, allowed=arguments.allow_changed_source)
     launch = Launch(
         store=default_store(arguments),
+        option=_store_option(arguments),
         model=arguments.model,
         backend=run.backend,
         script=script,

@@ -21,6 +21,7 @@ __all__ = ["TerminalProgress", "progress_for"]
 
 _SOONEST_S = 0.05
 _MOST = 30
+_LEAST = 20
 
 _COLUMNS = (
     Column("AGENT", least=16),
@@ -94,7 +95,8 @@ class TerminalProgress:
         self._drawn = time.monotonic()
         agents = list(self._agents())
         width = self._console.width
-        rows = [activity_line(agent) for agent in agents[-_MOST:]]
+        room = max(width // 3, _LEAST)
+        rows = [activity_line(agent, room) for agent in agents[-_MOST:]]
         lines = table(_COLUMNS, rows, width)
         if len(agents) > _MOST:
             lines.append(((f"… and {len(agents) - _MOST} agents before", "dim"),))

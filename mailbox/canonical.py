@@ -191,7 +191,10 @@ _TOO_DEEP = f"is nested deeper than {MAX_DEPTH} levels, or holds itself"
 
 
 def _plain(text: str) -> str:
-    """Spell `repr` of a float as ECMAScript does: plain from 1e-6 to below 1e21."""
+    """Spell `repr` of a float as ECMAScript does: plain from 1e-6 to below 1e21.
+
+    It has an exponent, so that no digit stands behind the point of a large number.
+    """
     sign = "-" if text[0] == "-" else ""
     mantissa, _, exponent = text.lstrip("-").partition("e")
     whole, _, fraction = mantissa.partition(".")
@@ -201,8 +204,6 @@ def _plain(text: str) -> str:
     count = len(digits)
     if count <= point <= 21:
         return sign + digits + "0" * (point - count)
-    if 0 < point <= 21:
-        return f"{sign}{digits[:point]}.{digits[point:]}"
     if -6 < point <= 0:
         return f"{sign}0.{'0' * -point}{digits}"
     tail = f".{digits[1:]}" if count > 1 else ""

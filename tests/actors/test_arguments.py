@@ -157,3 +157,8 @@ def test_a_large_text_is_read_whole() -> None:
     many = {f"k{index}": index for index in range(200_000)}
     assert parse_arguments(json.dumps(many)) == many
     assert parse_arguments("1." + "1" * 1_000_000) == pytest.approx(10 / 9)
+
+
+def test_a_text_that_is_wide_and_not_deep_is_read() -> None:
+    wide = "[" + ",".join(["[]"] * MAX_DEPTH) + "]"
+    assert parse_arguments(wide) == [[]] * MAX_DEPTH

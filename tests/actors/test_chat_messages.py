@@ -164,3 +164,10 @@ def test_tools_become_plain_data() -> None:
     assert written["type"] == "function"
     assert written["function"]["name"] == "t"
     assert "strict" not in written["function"]
+
+
+def test_results_whose_response_is_not_there_get_ids_of_their_own() -> None:
+    calls = (Call("look", "{}"), Call("find", "{}"))
+    results = (CallResult("one"), CallResult("two"))
+    ((one, other),) = call_ids([ToolMessage(calls, results)])
+    assert one != other

@@ -207,3 +207,14 @@ def test_only_the_first_choice_is_read() -> None:
 def test_usage_that_is_no_number_is_unknown() -> None:
     assert token_usage(None) is None
     assert token_usage({"prompt_tokens": "7", "completion_tokens": True}) == Usage()
+
+
+def test_a_call_may_come_in_pieces_that_say_nothing_yet() -> None:
+    response = read(
+        chunk(calls=[{"index": 0}]),
+        chunk(calls=[{"index": 0, "id": "a"}]),
+        chunk(calls=[tool_piece(0, "{}", "look")]),
+        chunk(finish="tool_calls"),
+    )
+    assert isinstance(response, Assembled)
+    assert response.calls == (Call("look", "{}", "a"),)

@@ -295,3 +295,24 @@ def test_a_class_that_refuses_a_value_makes_it_an_invalid_return() -> None:
 def test_a_class_that_the_dialect_cannot_express_is_refused_when_declared() -> None:
     with pytest.raises(UnsupportedSchemaError, match=r"at \$$"):
         Returns(int)
+
+
+def test_only_what_strict_decoding_would_not_change_prefers_it() -> None:
+    assert Choice(["a", "b"]).strict_preferred
+    assert not Reply().strict_preferred
+    returns = Returns(Point)
+    assert returns.strict_preferred is returns.schema.strict_preferred
+
+
+def test_a_class_is_shown_as_its_schema_and_named_by_itself() -> None:
+    returns = Returns(Point)
+    assert returns.shown() == returns.schema.shown()
+    assert returns == Returns(Point)
+    assert hash(returns) == hash(Returns(Point))
+    assert repr(returns) == "Returns(Point)"
+
+
+def test_a_text_contract_judges_a_value_of_python_that_is_text() -> None:
+    assert Text().judge_value("hello").valid
+    with pytest.raises(UsageError, match="wants text, not int"):
+        Text().judge_value(7)

@@ -161,3 +161,39 @@ def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
         schema = {"type": "array", "items": schema}
     with pytest.raises(GrammarError, match="too deeply"):
         schema_expression(schema, RULE)
+
+
+@pytest.mark.parametrize(
+    ("kind", "members"),
+    [
+        ("null", ["null"]),
+        ("boolean", ["true"]),
+        ("integer", ["2"]),
+        ("number", ["1.5", "2"]),
+        ("string", ['"a"']),
+        ("object", ['{"a":1}']),
+        ("array", ["[]"]),
+    ],
+)
+def test_a_list_of_values_keeps_those_of_the_type_beside_it(
+    kind: str, members: list[str]
+) -> None:
+    values = [None, True, 1.5, 2, "a", {"a": 1}, []]
+    found = schema_expression({"type": kind, "enum": values}, RULE)
+    for value in values:
+        text = json.dumps(value, separators=(",", ":"))
+        fits = re.fullmatch(as_regex(found.text, ""), text)
+        assert bool(fits) == (text in members)
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ("x", "not an object"),
+        ({"type": "array", "items": "x"}, "not an object"),
+        ({"type": "array", "minItems": 3, "maxItems": 2}, "no value fits"),
+    ],
+)
+def test_what_is_no_schema_or_fits_nothing_is_refused(schema: Any, words: str) -> None:
+    with pytest.raises(GrammarError, match=words):
+        schema_expression(schema, RULE)

@@ -119,3 +119,9 @@ def test_no_pattern_breaks_the_reader(pattern: str) -> None:
     except PatternError:
         return
     re.compile(as_regex(expression.text, ""))
+
+
+@pytest.mark.parametrize("pattern", ["(?=a)", "(?!a)b", "(?P<n>a)"])
+def test_a_special_group_is_refused(pattern: str) -> None:
+    with pytest.raises(PatternError, match="special group"):
+        pattern_expression(pattern, 5)

@@ -316,3 +316,25 @@ def test_no_order_of_events_raises_and_a_whole_has_one_kind_of_end(
         assert len(ends) == 1
         done = [event for event in events if isinstance(event, CallDone)]
         assert {call.arguments for call in result.calls} <= {d.arguments for d in done}
+
+
+def test_what_is_no_event_of_a_model_is_a_fault() -> None:
+    assembler = ResponseAssembler()
+    assembler.add(object())  # type: ignore[arg-type]
+    fault = assembler.end()
+    assert isinstance(fault, ResponseFault)
+    assert fault.reason == "a object is not a model event"
+
+
+def test_an_empty_piece_after_the_end_of_its_call_is_harmless() -> None:
+    assembler = ResponseAssembler()
+    for event in (
+        CallStarted(0, "look"),
+        CallDone(0, "{}"),
+        ArgumentsDelta(0, ""),
+        ResponseEnded("tool_calls"),
+    ):
+        assembler.add(event)
+    response = assembler.end()
+    assert isinstance(response, Assembled)
+    assert response.calls == (Call("look", "{}"),)

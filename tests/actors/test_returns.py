@@ -198,3 +198,22 @@ def test_something_else_than_an_attrs_class_is_refused() -> None:
 
 def test_the_schema_of_a_class_is_plain_data() -> None:
     canonical_json(class_schema(Whole))
+
+
+@attrs.frozen
+class Noted:
+    word: Annotated[str, "a note that is no bound"]
+
+
+def test_a_note_that_is_no_bound_changes_nothing() -> None:
+    assert class_schema(Noted)["properties"] == {"word": {"type": "string"}}
+
+
+@attrs.frozen
+class Either:
+    value: int | str | None = None
+
+
+def test_a_choice_of_several_types_is_no_value_of_the_dialect() -> None:
+    with pytest.raises(UnsupportedSchemaError):
+        Returns(Either)

@@ -326,3 +326,27 @@ def _timed(schema: Schema, value: Any) -> float:
     begun = time.perf_counter()
     assert schema.check(value) == ()
     return time.perf_counter() - begun
+
+
+def raise_recursion(*_: Any) -> None:
+    raise RecursionError
+
+
+def test_a_schema_that_no_stack_can_hold_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ramet.actors.schema._compiled", raise_recursion)
+    with pytest.raises(UnsupportedSchemaError) as caught:
+        Schema({"type": "null"})
+    assert caught.value.path == "$"
+
+
+def test_a_value_that_no_stack_can_hold_does_not_conform() -> None:
+    schema = Schema({"type": "null"})
+    schema._check = raise_recursion
+    assert schema.check(None) == ("$: is nested too deeply to be checked here",)
+
+
+def test_a_member_is_found_however_its_characters_are_put_together() -> None:
+    schema = Schema({"type": "string", "enum": ["\U0001f331", "b"]})
+    assert schema.check("\ud83c\udf31") == ()

@@ -295,7 +295,9 @@ def test_the_first_signal_brings_to_rest_and_the_run_can_be_resumed(
     assert document["stop_reason"] == "interrupted"
     assert document["error"]["code"] == "interrupted"
     assert f"{number.name}: bringing every agent to rest" in err
-    assert f"`ramet resume {document['session_id']}` goes on with it" in err
+    assert (
+        f"`ramet resume {document['session_id']} --store s.db` goes on with it" in err
+    )
     assert ramet(["ps", "--store", "s.db"]) == 0
     assert "cut" not in capsys.readouterr().out
     (here / "go").touch()

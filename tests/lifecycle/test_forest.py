@@ -22,6 +22,7 @@ from ramet.actors.turn import COMPLETED, Finish
 from ramet.lifecycle.activation import Activation, Closing, Life
 from ramet.mailbox.events import (
     Accepted,
+    Activated,
     CallEnded,
     Concluded,
     Discarded,
@@ -783,3 +784,26 @@ def test_an_interrupted_queue_settles_with_what_it_keeps() -> None:
     events = (*IN_TURN, accepted("b"), interrupted(), turn_ended("cancelled"))
     settle(woods, *events, parent=root)
     assert "Messages that still wait: 1." in last(woods, "p", Accepted).content[0]
+
+
+@pytest.mark.case("R-214")
+def test_a_session_that_is_resumed_gets_no_second_header() -> None:
+    woods = Woods()
+    root = root_in(woods)
+    one = resident(parent=root)
+    root.children = None
+    one.session = fold((one.session.header,))
+    woods.forest.publish(one, changed=("limits",))
+    (event,) = woods.logged("c")
+    assert isinstance(event, Activated)
+    assert event.changed == ("limits",)
+    assert root.children == {"c": one}
+
+
+def test_a_parent_that_holds_no_edge_is_told_all_the_same() -> None:
+    woods = Woods()
+    root = root_in(woods)
+    one = woods.add(resident("continuable", *IN_TURN, turn_ended(), parent=root))
+    root.children = None
+    woods.forest.rest(one)
+    assert last(woods, "p", Accepted).about == ("m",)

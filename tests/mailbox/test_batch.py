@@ -86,3 +86,9 @@ def test_a_claim_must_be_that_of_the_batch() -> None:
 
 def test_a_session_that_is_not_stored_needs_no_claim() -> None:
     check_claim(batch(("p", 0, header("p"))), "p", 0, None, 0)
+
+
+def test_the_digest_of_a_key_may_be_that_of_its_sender() -> None:
+    told = attrs.evolve(message("m1", "k"), digest="own")
+    found = additions(batch(("p", 4, told)))
+    assert found.keys["host", "k"].digest == "own"

@@ -241,3 +241,16 @@ def test_a_digest_is_that_of_the_utf8_bytes() -> None:
     assert digest_text("") == empty
     assert digest_text("é") != digest_text("e\u0301")
     assert len(digest_text("\ud800")) == 64
+
+
+def test_a_value_that_no_stack_can_hold_is_no_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def walk(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("ramet.mailbox.canonical._walk", walk)
+    fault = data_fault([])
+    assert fault is not None
+    assert fault[0] == ()
+    assert "nested deeper" in fault[1]

@@ -353,3 +353,13 @@ def test_text_that_moves_between_parts_changes_the_digest() -> None:
     }
     assert len(digests) == 9
     assert all(len(digest) == 64 for digest in digests)
+
+
+@pytest.mark.parametrize("number", ["9007199254740993", '"1"', "true", "1e999"])
+def test_a_number_that_no_double_holds_is_corrupt(number: str) -> None:
+    limits = LimitsRecord(call_s=1.5)
+    spec = SpecRecord("w", limits=limits)
+    text = encode(Created("s", None, 0, "continuable", spec, 1))
+    assert "1.5" in text
+    with pytest.raises(CorruptLogError):
+        decode(text.replace("1.5", number))

@@ -113,3 +113,8 @@ def test_freezing_copies_so_that_a_later_change_is_not_seen() -> None:
     frozen = freeze(source)
     source["a"].append(2)
     assert frozen == {"a": [1]}
+
+
+def test_a_shallow_copy_by_the_module_is_the_value_itself() -> None:
+    for value in (FrozenDict({"a": 1}), FrozenList([1])):
+        assert copy.copy(value) is value
