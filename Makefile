@@ -33,10 +33,11 @@ cases: .venv/made-dev .venv/made-weights ## tell which test holds which case; AR
 	@$(BIN)/python tests/cases.py $(ARGS)
 
 .PHONY: coverage
-coverage: .venv/made-dev .venv/made-weights ## run all tests and tell which lines none reaches
+coverage: .venv/made-dev .venv/made-weights ## run all tests; every branch of the pure files must be reached
 	@echo "make: running the tests under coverage"
 	@$(BIN)/coverage run -m pytest --quiet $(ARGS)
 	@$(BIN)/coverage report
+	@$(BIN)/python -m tests.pure_coverage
 
 # pyright asks the first python on PATH where packages are.
 .PHONY: lint

@@ -57,6 +57,12 @@ def _names(value: Iterable[str] | None) -> tuple[str, ...] | None:
     return names
 
 
+def _settings(value: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise UsageError(f"settings of a spec must be a mapping, not {value!r:.100}")
+    return dict(value)
+
+
 def _deny(value: Iterable[str]) -> tuple[str, ...]:
     names = _names(value) or ()
     if "reply" in names:
@@ -98,7 +104,7 @@ class AgentSpec:
     )
     deny: tuple[str, ...] = attrs.field(default=(), converter=_deny, kw_only=True)
     settings: Mapping[str, Any] = attrs.field(
-        factory=dict, converter=dict, kw_only=True
+        factory=dict, converter=_settings, kw_only=True
     )
 
     def __attrs_post_init__(self) -> None:

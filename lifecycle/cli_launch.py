@@ -34,6 +34,8 @@ from .terminal_progress import progress_for
 
 __all__ = ["Launch", "Printed", "launch_prompt", "launch_script"]
 
+_FAILED = 1
+_STOPPED = 3
 _INTERRUPTED = 130
 
 
@@ -193,16 +195,14 @@ def _script_end(watching: _Watching, result: ScriptResult) -> Printed:
             session_id=result.run,
         )
     document = _document(watching, outcome, result.run, result.usage)
-    status = document.exit_status
     if error is None:
-        return Printed(result=document, text=render(result.value), status=status)
+        return Printed(result=document, text=render(result.value), status=0)
+    status = _STOPPED if result.status == "stopped" else _FAILED
     if isinstance(error, RametError):
         hint = f"the run failed: {error} [{error.code}]"
-        return Printed(result=document, text=None, status=status or 1, hint=hint)
+        return Printed(result=document, text=None, status=status, hint=hint)
     hint = f"the run failed, since its script raised {type(error).__name__}"
-    return Printed(
-        result=document, text=None, status=status or 1, hint=hint, fault=error
-    )
+    return Printed(result=document, text=None, status=status, hint=hint, fault=error)
 
 
 def _started(launch: Launch, root: Agent) -> str:

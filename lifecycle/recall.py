@@ -184,11 +184,15 @@ class Recall:
 
     async def _awaken(self, child_id: str) -> None:
         """Let what waits in a stored session run."""
-        if self.supervisor.agent(child_id) is None:
-            try:
-                await self.supervisor.resume(child_id)
-            except SessionHeldError:
-                return
+        if self.supervisor.agent(child_id) is not None:
+            return
+        try:
+            child = await self.supervisor.resume(child_id)
+        except SessionHeldError:
+            return
+        if child._activation.session.inbox.parked:
+            # Only a wakeup lets it run; so that a wait says that, it settles again.
+            child.release()
 
     async def _is_fresh(self, key: str) -> bool:
         """Whether a key is asked for the first time, or by this process before."""
@@ -250,9 +254,13 @@ class Recall:
 def _is_cut(outcome: Outcome[Any]) -> bool:
     """Whether an assignment of a child is to be gone on with in a resumed run.
 
-    What somebody cancelled on purpose, and what a limit stopped, stays as it is.
+    What somebody stopped on purpose, and what a limit stopped, stays as it is.
     """
-    return outcome.status == "failed" or outcome.cause in _CUT
+    if outcome.status == "failed":
+        return True
+    # A turn that an agent or the host interrupted has the cause of an interrupted run.
+    on_purpose = (outcome.detail or "").startswith("interrupted by ")
+    return outcome.cause in _CUT and not on_purpose
 
 
 def _typed(outcome: Outcome[Any], contract: Contract[Any]) -> Outcome[Any]:

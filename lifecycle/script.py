@@ -27,13 +27,25 @@ from .script_file import ScriptFile
 if TYPE_CHECKING:
     from .supervisor import Supervisor
 
-__all__ = ["ScriptResult", "ScriptResultError", "ScriptRun", "code_of"]
+__all__ = [
+    "ScriptExitedError",
+    "ScriptResult",
+    "ScriptResultError",
+    "ScriptRun",
+    "code_of",
+]
 
 
 class ScriptResultError(RametError):
     """Raised at the end of a run whose script gave what is not JSON data (A-162)."""
 
     code = "result-not-json-safe"
+
+
+class ScriptExitedError(RametError):
+    """Raised at the end of a run whose script called `sys.exit`, and gave nothing."""
+
+    code = "script-exited"
 
 
 @attrs.frozen
@@ -151,6 +163,8 @@ class ScriptRun:
         except Exception as raised:
             await flow._recall.hold()
             error = _sole(raised)
+        except SystemExit as raised:
+            error = ScriptExitedError(f"the script called sys.exit({raised.code!r})")
         status = _status(error)
         usage = await self._supervisor.usage(root.id)
         end: dict[str, Any] = {"status": status, "result": value}

@@ -30,7 +30,7 @@ def errors_of(module: ModuleType) -> list[type[RametError]]:
 
 
 def pickled(error: E) -> E:
-    """Send an error with two causes through pickle, check it, and give what came out."""
+    """Send an error with two causes through pickle, check it, and give it back."""
     deep = Stubborn("deep", "\ud800")
     near = OSError(28, "disk full")
     near.__cause__ = deep

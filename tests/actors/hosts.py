@@ -16,7 +16,25 @@ class NoHost(Host):
     """What a set-up may hold on to, and no tool of these tests asks."""
 
     async def report(self, *_: Any) -> NoReturn:
+        """Fail, as all the others."""
         raise AssertionError("nobody asks this host")
 
-    send_message = interrupt_agent = list_agents = report
-    delegate = read_result = report
+    async def send_message(self, *_: Any) -> NoReturn:
+        """Fail."""
+        await self.report()
+
+    async def interrupt_agent(self, *_: Any) -> NoReturn:
+        """Fail."""
+        await self.report()
+
+    async def list_agents(self, *_: Any) -> NoReturn:
+        """Fail."""
+        await self.report()
+
+    async def delegate(self, *_: Any, **__: Any) -> NoReturn:
+        """Fail."""
+        await self.report()
+
+    async def read_result(self, *_: Any) -> NoReturn:
+        """Fail."""
+        await self.report()

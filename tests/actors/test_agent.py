@@ -41,8 +41,8 @@ def test_what_the_caller_changes_afterwards_does_not_reach_the_spec() -> None:
     spec = AgentSpec(
         "worker",
         tools=tools,
-        allow=allow,  # type: ignore[arg-type]
-        deny=deny,  # type: ignore[arg-type]
+        allow=allow,
+        deny=deny,
         policy=policy,
         settings=settings,
     )
@@ -88,6 +88,12 @@ def test_instructions_are_text() -> None:
 def test_a_wrong_policy_is_refused_before_anything_runs(policy: Any) -> None:
     with pytest.raises(UsageError, match="policy"):
         AgentSpec("worker", policy=policy)
+
+
+@pytest.mark.parametrize("settings", [None, "x", [("a", 1)]])
+def test_settings_are_a_mapping(settings: Any) -> None:
+    with pytest.raises(UsageError, match="settings of a spec must be a mapping"):
+        AgentSpec("worker", settings=settings)
 
 
 def test_limits_are_limits() -> None:

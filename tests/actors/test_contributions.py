@@ -1,4 +1,4 @@
-"""Set-ups: installed in order, released in reverse, each exactly once, and revocable."""
+"""Set-ups: installed in order, released in reverse, exactly once, and revocable."""
 
 from __future__ import annotations
 
@@ -189,7 +189,9 @@ def test_two_contributions_with_one_tool_are_refused_and_released() -> None:
     stage = Stage()
     stage.register("x")
     stage.register("x", release_fails=True)
-    with pytest.raises(DeclarationError, match="two contributions add a tool 'x'") as it:
+    with pytest.raises(
+        DeclarationError, match="two contributions add a tool 'x'"
+    ) as it:
         stage.install()
     assert stage.said()[2:] == ["x released", "x released"]
     assert "release of x" in it.value.__notes__[0]
@@ -303,9 +305,7 @@ def test_each_release_runs_exactly_once_whatever_meets(steps: list[str]) -> None
 
         return contribute
 
-    revokes = {
-        name: stage.contributions.register(giving(name)) for name in ("x", "y")
-    }
+    revokes = {name: stage.contributions.register(giving(name)) for name in ("x", "y")}
     residents = {name: stage.install(agent=name) for name in ("one", "two")}
     for resident in residents.values():
         resident.publish()

@@ -178,7 +178,7 @@ def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
 def test_a_list_of_values_keeps_those_of_the_type_beside_it(
     kind: str, members: list[str]
 ) -> None:
-    values = [None, True, 1.5, 2, "a", {"a": 1}, []]
+    values: list[Any] = [None, True, 1.5, 2, "a", {"a": 1}, []]
     found = schema_expression({"type": kind, "enum": values}, RULE)
     for value in values:
         text = json.dumps(value, separators=(",", ":"))

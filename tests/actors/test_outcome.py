@@ -20,9 +20,7 @@ from ramet.mailbox.message import Usage
 
 
 def outcome(status: Any, cause: str | None = None, **other: Any) -> Outcome[Any]:
-    return Outcome(
-        status=status, cause=cause, message_id="m1", session_id="c", **other
-    )
+    return Outcome(status=status, cause=cause, message_id="m1", session_id="c", **other)
 
 
 @pytest.mark.case("A-046")

@@ -10,7 +10,6 @@ import pytest
 from ramet.actors.policy import Policy, merge_policy
 from ramet.mailbox.errors import UsageError
 
-
 GOOD: dict[str, list[Any]] = {
     "report_delivery": ["quiet", "wakeup"],
     "notices": ["auto", "wakeup", "quiet", "off"],

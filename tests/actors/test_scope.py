@@ -1,4 +1,4 @@
-"""The scope: what an agent is offered is what it may call, and the rest says why not."""
+"""The scope: what is offered is what may be called, and the rest says why not."""
 
 from __future__ import annotations
 

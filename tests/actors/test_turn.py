@@ -12,7 +12,7 @@ from tests.logs import call
 @pytest.mark.parametrize("stop", ["end_turn", "length", "tool_calls", "unknown"])
 def test_a_text_ends_the_turn_as_completed_also_when_it_was_cut(stop: str) -> None:
     assert after_response(Assembled("hi", (), stop, None)) is COMPLETED
-    assert COMPLETED == Finish("completed")
+    assert Finish("completed") == COMPLETED
 
 
 @pytest.mark.case("R-210")
@@ -30,7 +30,9 @@ def test_a_refusal_fails_the_turn_with_a_short_detail_also_over_calls() -> None:
 
 def test_an_incomplete_response_without_calls_fails_the_turn() -> None:
     finish = after_response(Assembled("so far", (), "incomplete", None))
-    assert finish == Finish("failed", "output-incomplete", "the response ended incomplete")
+    assert finish == Finish(
+        "failed", "output-incomplete", "the response ended incomplete"
+    )
 
 
 def test_a_response_of_which_nothing_may_be_used_fails_the_turn_with_its_code() -> None:

@@ -15,7 +15,6 @@ from ramet.testing import Gate, ScriptedModel, call, step
 
 __all__ = [
     "Stubborn",
-    "arrive",
     "frames",
     "held",
     "reply",
@@ -46,14 +45,6 @@ class Stubborn:
     def steps(self) -> list[Any]:
         """The step that calls it."""
         return [step(calls=[call("refuse")])]
-
-
-def arrive(gate: Gate) -> None:
-    """Say that a tool in a thread has come to a gate; the thread waits elsewhere."""
-    gate.arrivals += 1
-    if gate.arrived is not None:
-        gate.arrived.set()
-        gate.arrived = None
 
 
 def frames(request: ModelRequest) -> list[tuple[str, ...]]:

@@ -20,7 +20,6 @@ from ramet.mailbox.ids import Ambient
 from ramet.mailbox.session import fold
 from ramet.mailbox.store import Entry
 from ramet.mailbox.writer import Gate
-
 from tests.actors.specs import bound_of
 from tests.logs import activated, header
 

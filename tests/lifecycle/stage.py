@@ -55,7 +55,7 @@ SCOUT = AgentSpec("scout")
 DIGGER = AgentSpec("digger")
 ORACLE = AgentSpec("oracle")
 
-HANG_S = 4.0
+HANG_S = 30.0
 """Seconds after which a test that waits for something that never comes is ended."""
 
 E = TypeVar("E", bound=Any)

@@ -14,7 +14,6 @@ from ramet.lifecycle.activation import (
 )
 from ramet.mailbox.events import Event, Kind
 from ramet.mailbox.message import Usage
-
 from tests.lifecycle.residents import own, resident
 from tests.logs import (
     accepted,

@@ -35,7 +35,6 @@ from ramet.mailbox.errors import (
 )
 from ramet.mailbox.events import Accepted, Activated, Created
 from ramet.mailbox.store import KeyRow
-
 from tests.actors.hosts import NoHost
 from tests.actors.specs import bound_of
 from tests.lifecycle.residents import Woods, own, resident
@@ -141,9 +140,7 @@ def spoilt(operation: str, faults: tuple[str, ...]) -> tuple[Scene, object]:
         if operation == "tell":
             sender = stage.c
         if operation in ("inject", "followup"):
-            stage.c.session.header = attrs.evolve(
-                stage.c.session.header, parent="q"
-            )
+            stage.c.session.header = attrs.evolve(stage.c.session.header, parent="q")
     if "recipient closing" in faults:
         other = stage.p if operation == "report" else stage.c
         other.life = Life.CLOSING
@@ -299,9 +296,7 @@ def test_only_a_continuable_child_reports(kind: Any) -> None:
 
 
 @pytest.mark.case("R-026", "R-027")
-def test_a_report_to_a_parent_that_is_closing_or_gone_is_refused_by_the_exact_text() -> (
-    None
-):
+def test_a_report_to_a_parent_that_is_not_live_has_the_exact_text() -> None:
     stage = scene()
     stage.p.life = Life.CLOSING
     for parent in (stage.p, None):
@@ -394,7 +389,7 @@ def test_an_inbox_takes_no_more_bytes_than_its_limit() -> None:
     busy = (accepted("m"), opened(1, "m"), accepted("w", content=("äb", "\ud800")))
     full = resident("continuable", *busy, policy=Policy(inbox_bytes=8))
     stage.admission.limits(full, ("xy",))
-    with pytest.raises(InboxFullError, match="would hold 9 bytes, more than .* 8"):
+    with pytest.raises(InboxFullError, match=r"would hold 9 bytes, more than .* 8"):
         stage.admission.limits(full, ("xy", "z"))
 
 

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
-from ramet import Model, Usage
+from ramet import FunctionModel, Model, ModelRequest, Usage
 from ramet.lifecycle import models
 from ramet.lifecycle.cli import main as ramet
 from ramet.testing import ScriptedModel, call, step
@@ -340,6 +341,40 @@ def test_the_second_signal_gives_up_and_the_third_ends_the_process(
         running.communicate()
 
 
+@pytest.mark.case("A-064")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_one_agent_that_is_interrupted_ends_with_130(
+    here: Path,
+    backend: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def mind(request: ModelRequest) -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    named(monkeypatch, FunctionModel(mind))
+    words = ["run", "--prompt", "x", "--model", "test", "--output-format", "json"]
+    assert ramet([*words, "--backend", backend]) == 130
+    document = json.loads(capsys.readouterr().out)
+    assert document["stop_reason"] == "interrupted"
+    assert document["subtype"] == "error_during_execution"
+
+
+def test_a_script_whose_agent_was_cancelled_failed_and_was_not_interrupted(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = WAITS.replace("except ramet.OutcomeError", "except ZeroDivisionError")
+    text = text.replace(
+        "async def mind(request):",
+        "async def mind(request):\n"
+        "    await FLOW[0].supervisor.cancel(request.session_id, grace_s=0)",
+    ).replace("    try:\n", "    FLOW.append(flow)\n    try:\n")
+    assert ramet(["run", script(here, "FLOW = []\n" + text)]) == 1
+    assert "the run failed: cancelled" in capsys.readouterr().err
+
+
 # -- resume ----------------------------------------------------------------------------
 
 
@@ -412,6 +447,19 @@ def test_a_changed_script_is_refused_unless_it_is_allowed(
     words = ["resume", "--store", "s.db", "--allow-changed-source"]
     assert ramet(words) == 0
     assert capsys.readouterr().out == "changed\n"
+
+
+def test_a_root_that_is_called_something_else_is_not_taken_up(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killed(here)
+    script(here, WAITS + "root = ramet.AgentSpec('other')\n")
+    words = ["resume", "--store", "s.db", "--allow-changed-source"]
+    assert ramet(words) == 1
+    err = capsys.readouterr().err
+    assert "needs the spec 'job'" in err
+    assert "[NOT_RESUMABLE]" in err
+    assert "Traceback" not in err
 
 
 def test_a_session_that_is_no_run_is_not_resumed(

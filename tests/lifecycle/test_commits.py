@@ -170,6 +170,7 @@ async def test_a_failed_commit_is_unknown_until_lookup_settles_it(
                     await sup.report_from(scout, "x", key=key)
                 unknown.append(caught.value)
 
+            accepted = ""
             store.free.clear()
             store.spare = 1
             await sup.report_from(scout, "flying", ack="accepted")
@@ -178,7 +179,7 @@ async def test_a_failed_commit_is_unknown_until_lookup_settles_it(
                 group.start_soon(send, "k")
                 group.start_soon(send, "k")
                 group.start_soon(send, None)
-                while root.statistics()["transcript"] < 4:
+                while root.statistics()["transcript"] < 4 or sup._runtime.calls:
                     await anyio.lowlevel.checkpoint()
                 accepted = await sup.report_from(scout, "y", ack="accepted")
                 await anyio.wait_all_tasks_blocked()

@@ -31,7 +31,6 @@ from ramet.mailbox.events import (
 from ramet.testing import Gate, ScriptedModel, call, step
 from tests.lifecycle.minds import (
     Stubborn,
-    arrive,
     held,
 )
 from tests.lifecycle.stage import (
@@ -383,11 +382,12 @@ async def test_a_tool_that_refuses_cancellation_is_named_and_its_agent_is_gone(
 async def test_a_tool_that_blocks_its_thread_is_abandoned(stage: Stage) -> None:
     release = threading.Event()
     inside = Gate()
+    inside.open()
     done = threading.Event()
 
     def block() -> str:
         """Block a thread."""
-        anyio.from_thread.run_sync(arrive, inside)
+        anyio.from_thread.run(inside.passed)
         release.wait()
         done.set()
         return "late"
@@ -408,7 +408,7 @@ async def test_a_tool_that_blocks_its_thread_is_abandoned(stage: Stage) -> None:
             await root.wait_idle()
     finally:
         release.set()
-        await anyio.to_thread.run_sync(done.wait)
+        await anyio.to_thread.run_sync(done.wait, 5)
 
 
 @pytest.mark.case("R-114", "R-196", "R-168")

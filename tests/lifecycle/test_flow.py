@@ -240,11 +240,10 @@ async def test_two_live_calls_share_no_label_and_calls_without_one_never_meet(
     gate = Gate()
 
     async def main(flow: Flow) -> Any:
+        async def labelled() -> None:
+            await flow.agent("x", spec=ORACLE, label="one")
+
         async with anyio.create_task_group() as group:
-
-            async def labelled() -> None:
-                await flow.agent("x", spec=ORACLE, label="one")
-
             group.start_soon(labelled)
             group.start_soon(flow.agent, "y")
             await anyio.wait_all_tasks_blocked()
@@ -528,6 +527,23 @@ async def test_a_followup_that_still_waits_runs_when_the_run_is_taken_up(
     assert result.value == [["went on"], ["waited"]]
 
 
+async def test_a_followup_that_an_interrupt_parked_is_said_to_be_parked(
+    stored: Stage,
+) -> None:
+    gate = Gate()
+
+    async def main(flow: Flow) -> Any:
+        child = await flow.spawn("look", spec=SCOUT)
+        more = await child.send("more?")
+        flow.supervisor.interrupt(child.id)
+        with pytest.raises(ramet.ParkedError):
+            await more.outcome()
+
+    copy = await begun(stored, main, ScriptedModel({"scout": [step("x", hold=gate)]}))
+    result = await run_script(copy, main, take_up=True)
+    assert result.error is None
+
+
 async def test_an_orderly_rest_is_taken_up_as_a_crash_is(stored: Stage) -> None:
     gate = Gate()
     seen: Counter[str] = Counter()
@@ -542,12 +558,12 @@ async def test_an_orderly_rest_is_taken_up_as_a_crash_is(stored: Stage) -> None:
         return ModelResponse("done")
 
     async def main(flow: Flow) -> Any:
+        answers: list[Any] = []
+
+        async def ask() -> None:
+            answers.append(await flow.agent("well?", spec=ORACLE, label="ask"))
+
         async with anyio.create_task_group() as group:
-            answers: list[Any] = []
-
-            async def ask() -> None:
-                answers.append(await flow.agent("well?", spec=ORACLE, label="ask"))
-
             group.start_soon(ask)
             child = await flow.spawn("look", spec=DIGGER)
             answers.append((await child.outcome()).status)

@@ -13,7 +13,13 @@ import attrs
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from ramet.actors.contract import Reply
 from ramet.actors.contributions import Contributions
@@ -37,7 +43,6 @@ from ramet.mailbox.events import (
 )
 from ramet.mailbox.message import ASSIGNING, Call
 from ramet.mailbox.session import fold
-
 from tests.actors.hosts import NoHost
 from tests.lifecycle.residents import Woods, resident
 from tests.logs import (
@@ -290,7 +295,9 @@ def settle(
     return one
 
 
-def root_in(woods: Woods, *events: Event, kind: Kind = "interactive", **policy: Any) -> Activation:
+def root_in(
+    woods: Woods, *events: Event, kind: Kind = "interactive", **policy: Any
+) -> Activation:
     made = Policy(**policy)
     contract = None if kind == "interactive" else Reply()
     return woods.add(
@@ -368,8 +375,9 @@ def test_a_release_that_fails_is_kept_and_told() -> None:
     one = woods.add(resident("continuable", *IN_TURN, turn_ended(), parent=root))
     one.installation = contributions.install("continuable", "c", "p", "w", NoHost())
     woods.forest.rest(one)
-    assert "The release of a set-up failed: OSError: stuck." in (
-        last(woods, "p", Accepted).content[0]
+    assert (
+        "The release of a set-up failed: OSError: stuck."
+        in (last(woods, "p", Accepted).content[0])
     )
     ((owner, error),) = woods.forest.errors
     assert owner is one
@@ -413,9 +421,7 @@ def test_a_closing_parent_gets_no_notice_without_an_outcome_and_a_quiet_one_with
 
 
 @pytest.mark.case("R-131")
-def test_notices_that_are_off_are_not_written_but_for_a_returning_agent_that_waits() -> (
-    None
-):
+def test_notices_that_are_off_are_written_for_a_waiting_agent_alone() -> None:
     done = (*IN_TURN, turn_ended())
     woods = Woods()
     settle(woods, *done, parent=root_in(woods, notices="off"))
@@ -607,9 +613,7 @@ class ForestMachine(RuleBasedStateMachine):
     def bear(self, kind: Kind, parent: Activation | None) -> None:
         name = f"s{len(self.births)}"
         made = resident(kind, session=name, policy=Policy())
-        made.session.header = header(
-            kind, name, None if parent is None else parent.id
-        )
+        made.session.header = header(kind, name, None if parent is None else parent.id)
         first = (made.session.header, activated())
         if parent is not None:
             made.parent = parent
@@ -768,14 +772,13 @@ class ForestMachine(RuleBasedStateMachine):
         return told
 
 
-ForestMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=40)
-
-
 @pytest.mark.case(
     "R-002", "R-053", "R-111", "R-118", "R-119", "R-198", "R-200", "R-205"
 )
-class TestForestMachine(ForestMachine.TestCase):
-    """Any run of a small family."""
+def test_any_run_of_a_small_family_keeps_the_laws() -> None:
+    run_state_machine_as_test(
+        ForestMachine, settings=settings(max_examples=80, stateful_step_count=40)
+    )
 
 
 def test_an_interrupted_queue_settles_with_what_it_keeps() -> None:

@@ -198,7 +198,7 @@ async def test_a_resumed_parent_owns_its_live_children_at_once(stored: Stage) ->
         hold.open()
         await gone(scout)
         await again.wait_idle()
-        assert again.state == "parked"
+        assert state_of(again) == "parked"
 
 
 @pytest.mark.case("R-231", "R-179")

@@ -16,7 +16,6 @@ from ramet.lifecycle.notices import (
 )
 from ramet.mailbox.events import Event, Given, Kind
 from ramet.mailbox.session import Untold
-
 from tests.lifecycle.residents import resident
 from tests.logs import (
     accepted,

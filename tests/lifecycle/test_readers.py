@@ -26,7 +26,6 @@ from ramet.mailbox.events import Concluded, Discarded, Event, Kind
 from ramet.mailbox.message import Usage
 from ramet.mailbox.session import fold
 from ramet.mailbox.store import SessionRow, Summary
-
 from tests.lifecycle.residents import resident
 from tests.logs import (
     accepted,
@@ -53,7 +52,7 @@ PARKED = (*IN_TURN, accepted("b"), interrupted(), turn_ended("cancelled"))
 
 def row_of(*events: Event, kind: Kind = "continuable") -> SessionRow:
     """The index row of a log that begins with its header."""
-    summary = fold(events).summary() if events else Summary(*[None, *[0] * 6, Usage(), 0])
+    summary = fold(events).summary()
     return SessionRow("c", "p", 1, "worker", kind, 5, len(events), None, 1, summary)
 
 
@@ -136,19 +135,31 @@ def test_a_quiet_message_is_claimed_by_the_first_turn_that_asks_with_it() -> Non
 
 @pytest.mark.case("R-069")
 def test_a_quiet_message_that_was_staged_is_claimed_by_the_request_after_it() -> None:
-    log = [*IN_TURN, stepped("", call()), quiet("x"), landed(0)]
+    log: list[Event] = [*IN_TURN, stepped("", call()), quiet("x"), landed(0)]
     assert status(*log).state == "stored"
     assert status(*log, stepped("hi")).turn == 1
-    late = [*IN_TURN, quiet("x"), stepped("hi"), turn_ended()]
+    late: list[Event] = [*IN_TURN, quiet("x"), stepped("hi"), turn_ended()]
     assert status(*late).state == "stored"
-    again = [accepted("n"), opened(2, "n"), turn_ended(), accepted("o"), opened(3, "o")]
+    again: list[Event] = [
+        accepted("n"),
+        opened(2, "n"),
+        turn_ended(),
+        accepted("o"),
+        opened(3, "o"),
+    ]
     assert status(*late, *again, stepped("hi")).turn == 3
 
 
 @pytest.mark.case("R-069")
 def test_a_message_that_enters_with_other_messages_is_found_among_them() -> None:
-    log = [*IN_TURN, quiet("w", "d"), quiet("x", "e"), stepped("hi"), turn_ended()]
-    more = [accepted("n"), opened(2, "n"), stepped("hi")]
+    log: list[Event] = [
+        *IN_TURN,
+        quiet("w", "d"),
+        quiet("x", "e"),
+        stepped("hi"),
+        turn_ended(),
+    ]
+    more: list[Event] = [accepted("n"), opened(2, "n"), stepped("hi")]
     assert status(*log, *more).turn == 2
 
 
@@ -204,7 +215,7 @@ def test_the_outcome_of_a_discarded_assignment_is_its_cancel() -> None:
 def returned(conclusion: Concluded, **options: Any) -> Outcome[Any] | None:
     contract = options.get("contract", Choice(["a", "b"]))
     first = header("oneshot", contract=canonical_json(contract.record()))
-    log = [first, activated(), accepted("m", source="prompt"), conclusion]
+    log: list[Event] = [first, activated(), accepted("m", source="prompt"), conclusion]
     return outcome_in(log, options.get("message", "m"), TOTAL)
 
 
@@ -224,7 +235,7 @@ def test_the_outcome_of_a_returning_agent_is_its_conclusion() -> None:
 
 @pytest.mark.case("R-118")
 def test_a_returning_agent_without_a_conclusion_has_no_outcome_yet() -> None:
-    log = [header("oneshot"), activated(), *IN_TURN, turn_ended()]
+    log: list[Event] = [header("oneshot"), activated(), *IN_TURN, turn_ended()]
     assert outcome_in(log, "m", TOTAL) is None
 
 
@@ -246,7 +257,7 @@ def test_an_outcome_without_a_value_keeps_axis_and_detail() -> None:
 
 
 def test_a_conclusion_without_a_contract_has_no_value() -> None:
-    log = [header("oneshot"), activated(), accepted("m"), concluded("m")]
+    log: list[Event] = [header("oneshot"), activated(), accepted("m"), concluded("m")]
     found = outcome_in(log, "m", TOTAL)
     assert found is not None
     assert found.acceptance is None
@@ -254,9 +265,9 @@ def test_a_conclusion_without_a_contract_has_no_value() -> None:
 
 @pytest.mark.case("R-264")
 def test_an_assignment_is_parked_when_it_waits_in_a_session_that_settled() -> None:
-    log = [*begun(), *PARKED]
+    log: list[Event] = [*begun(), *PARKED]
     assert not parked_in(log, "b")
-    settled = [*log, ended()]
+    settled: list[Event] = [*log, ended()]
     assert parked_in(settled, "b")
     assert not parked_in(settled, "m")
     assert not parked_in([*begun(), accepted("b"), ended()], "b")

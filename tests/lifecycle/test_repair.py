@@ -1,4 +1,4 @@
-"""The plain parts of recovery: what a kill left open is closed with its cause, and told.
+"""The plain parts of recovery: what a kill left open is closed and told.
 
 Lives here: one span at a time, without a loop.  `test_recovery.py` opens copied stores.
 """
@@ -37,7 +37,6 @@ from ramet.mailbox.events import (
 )
 from ramet.mailbox.session import fold
 from ramet.mailbox.store import KeyRow, Reader
-
 from tests.lifecycle.residents import Woods, resident
 from tests.logs import (
     accepted,

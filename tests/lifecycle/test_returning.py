@@ -39,7 +39,6 @@ from ramet.lifecycle.returning import (
 from ramet.mailbox.canonical import canonical_json
 from ramet.mailbox.events import Concluded, Event
 from ramet.mailbox.message import Usage
-
 from tests.actors.hosts import NoHost
 from tests.lifecycle.residents import resident
 from tests.logs import accepted, concluded, header, opened, stepped, turn_ended
@@ -245,9 +244,7 @@ def test_a_parent_reads_the_view_of_a_value_and_no_prose_of_the_child() -> None:
     assert child_view(text, None) == "x" * 9000
     assert 'message_id "m"' in child_view(text, 100)
     cut = asked(None, stepped("secret prose"), turn_ended())
-    assert child_view(cut, None) == (
-        "cancelled (cancelled); assignment m of session c"
-    )
+    assert child_view(cut, None) == ("cancelled (cancelled); assignment m of session c")
 
 
 @pytest.mark.case("A-190", "A-181")

@@ -172,6 +172,19 @@ async def test_what_a_script_raises_is_in_the_result_and_in_the_journal(
 
 
 @pytest.mark.anyio
+async def test_a_script_that_exits_fails_its_run_and_not_the_process(
+    stage: Stage,
+) -> None:
+    async def main(flow: Flow) -> Any:
+        raise SystemExit(0)
+
+    result = await run_script(stage, main)
+    assert isinstance(result.error, ramet.RametError)
+    assert result.error.code == "script-exited"
+    assert run_of(stage).status == "failed"
+
+
+@pytest.mark.anyio
 async def test_a_run_that_a_limit_stopped_says_so_also_out_of_a_group(
     stage: Stage,
 ) -> None:

@@ -9,7 +9,13 @@ import attrs
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from ramet.mailbox.errors import IllegalEventError
 from ramet.mailbox.events import Accepted, Given
@@ -342,9 +348,8 @@ class InboxMachine(RuleBasedStateMachine):
             assert its == sorted(its, key=order.index)
 
 
-InboxMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
-
-
 @pytest.mark.case("R-198", "R-199", "R-002", "R-048")
-class TestInboxMachine(InboxMachine.TestCase):
-    """Any sequence of accept, promote, claim, discard and safe positions."""
+def test_any_run_of_an_inbox_keeps_the_laws() -> None:
+    run_state_machine_as_test(
+        InboxMachine, settings=settings(max_examples=150, stateful_step_count=40)
+    )

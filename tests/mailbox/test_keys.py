@@ -8,7 +8,13 @@ import attrs
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from ramet.mailbox.errors import KeyConflictError, UsageError
 from ramet.mailbox.keys import RESERVED, KeyTable, Known, check_key
@@ -169,12 +175,13 @@ class KeyMachine(RuleBasedStateMachine):
             assert len(self.table) == len(self.pending)
 
 
-KeyMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
-
-
 @pytest.mark.case("R-222", "R-255")
-class TestKeyMachine(KeyMachine.TestCase):
-    """Every interleaving of asking, accepting and committing."""
+def test_a_key_is_accepted_once_in_every_interleaving_of_asking_and_committing() -> (
+    None
+):
+    run_state_machine_as_test(
+        KeyMachine, settings=settings(max_examples=100, stateful_step_count=30)
+    )
 
 
 @pytest.mark.parametrize("key", [None, "k", " k ", "ramet", "\ud800", "x" * 9999])

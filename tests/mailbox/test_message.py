@@ -42,7 +42,8 @@ def test_what_the_caller_changes_afterwards_does_not_reach_the_blocks() -> None:
 @pytest.mark.case("R-022", "R-201")
 @pytest.mark.parametrize("blank", BLANKS)
 def test_content_without_a_visible_character_is_refused(blank: str) -> None:
-    for content in (blank, [blank], [blank, {"type": "text", "text": blank}], []):
+    contents: list[Any] = [blank, [blank], [{"type": "text", "text": blank}, blank], []]
+    for content in contents:
         with pytest.raises(UsageError, match="at least one block that is not blank"):
             to_blocks(content)
 

@@ -87,7 +87,10 @@ ILLEGAL: dict[str, tuple[tuple[Event, ...], Event]] = {
     "the end of no turn": (begun(), turn_ended()),
     "the end of a turn over open calls": ((*begun(), *IN_BATCH), turn_ended()),
     "a discard of what does not wait": ((*begun(), *BUSY), discarded("m")),
-    "an outcome of an agent that converses": ((*begun(), accepted("m")), concluded("m")),
+    "an outcome of an agent that converses": (
+        (*begun(), accepted("m")),
+        concluded("m"),
+    ),
     "an outcome in a turn": ((*begun("oneshot"), *BUSY), concluded("m")),
     "an outcome of another assignment": (
         (*begun("oneshot"), accepted("m")),
@@ -427,11 +430,11 @@ def test_a_turn_that_answers_several_assignments_ends_them_all() -> None:
 def test_the_assignment_of_a_returning_agent_ends_by_its_conclusion_alone() -> None:
     session = returning(opened(1, "m"), submitted(), turn_ended())
     assert session.returning
-    assert session.untold == ()
+    assert not session.untold
     assert len(session.submissions) == 1
     session.apply(accepted("late"))
     session.apply(discarded("late"))
-    assert session.untold == ()
+    assert not session.untold
     session.apply(concluded("m", "completed", None, '"x"'))
     assert session.untold == (Untold("m", "completed", None),)
     assert session.assignment == "m"

@@ -13,7 +13,12 @@ import attrs
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from ramet.mailbox.codec import decode, encode
 from ramet.mailbox.errors import IllegalEventError
@@ -241,8 +246,9 @@ class SessionMachine(RuleBasedStateMachine):
             return data.draw(st.sampled_from(fitting) | wild if fitting else wild)
 
         if kind is Created:
-            kinds = st.sampled_from(["interactive", "continuable", "oneshot"])
-            return Created("s", None, 0, data.draw(kinds), SpecRecord("w"), 0)
+            kinds: list[Kind] = ["interactive", "continuable", "oneshot"]
+            drawn = data.draw(st.sampled_from(kinds))
+            return Created("s", None, 0, drawn, SpecRecord("w"), 0)
         if kind is Accepted:
             return Accepted(
                 f"m{len(model.letters)}",
@@ -260,7 +266,9 @@ class SessionMachine(RuleBasedStateMachine):
             return TurnOpened(turn, claim, 0)
         if kind is StepEnded:
             tools = st.sampled_from(["look", "reply"])
-            calls = tuple(Call(it, "{}") for it in data.draw(st.lists(tools, max_size=3)))
+            calls = tuple(
+                Call(it, "{}") for it in data.draw(st.lists(tools, max_size=3))
+            )
             text = data.draw(st.sampled_from(["", "hi"]))
             return StepEnded(text, calls, "end_turn", 0, Usage(1, 2))
         if kind is CallEnded:
@@ -385,11 +393,10 @@ PLAIN: dict[Any, Event] = {
 }
 
 
-SessionMachine.TestCase.settings = settings(max_examples=120, stateful_step_count=50)
-
-
 @pytest.mark.case(
     "R-002", "R-008", "R-048", "R-118", "R-184", "R-199", "R-200", "R-205"
 )
-class TestSessionMachine(SessionMachine.TestCase):
-    """Any run, with legal and illegal events."""
+def test_any_run_of_a_session_keeps_the_laws() -> None:
+    run_state_machine_as_test(
+        SessionMachine, settings=settings(max_examples=120, stateful_step_count=50)
+    )
