@@ -20,6 +20,7 @@ from ..actors.errors import OutcomeError
 from ..actors.outcome import Acceptance, Outcome, TreeUsage
 from ..actors.render import render
 from ..actors.tools_talk import report_setup
+from ..mailbox.canonical import freeze
 from ..mailbox.errors import RametError
 from .cli_progress import Progress, Watch
 from .handle import Agent
@@ -32,7 +33,7 @@ from .script_file import ScriptFile
 from .supervisor import Supervisor
 from .terminal_progress import progress_for
 
-__all__ = ["Launch", "Printed", "launch_prompt", "launch_script"]
+__all__ = ["Launch", "Printed", "launch_prompt", "launch_script", "printed_of"]
 
 _FAILED = 1
 _STOPPED = 3
@@ -174,15 +175,39 @@ def _model_name(model: object) -> str | None:
     return model if model is None or isinstance(model, str) else repr(model)
 
 
+def printed_of(run: Run, usage: TreeUsage) -> Printed:
+    """What is printed of a run that completed in an earlier process."""
+    value = freeze(run.result)
+    document = HeadlessResult(
+        outcome=_completed(run.id, value),
+        usage=usage.subtree,
+        turns=usage.own.requests,
+        duration_ms=max(0, (run.ended_at or run.started_at) - run.started_at),
+        limits=Limits(),
+        session_id=run.id,
+    )
+    hint = f"run {run.id} had completed: this is its result"
+    return Printed(result=document, text=_shown(value), status=0, hint=hint)
+
+
+def _shown(value: Any) -> str | None:
+    """The result of a script as text; one that gave nothing prints nothing."""
+    return None if value is None else render(value)
+
+
+def _completed(run_id: str, value: Any) -> Outcome[Any]:
+    return Outcome(
+        status="completed",
+        value=value,
+        acceptance=Acceptance("script"),
+        session_id=run_id,
+    )
+
+
 def _script_end(watching: _Watching, result: ScriptResult) -> Printed:
     error = result.error
     if error is None:
-        outcome: Outcome[Any] = Outcome(
-            status="completed",
-            value=result.value,
-            acceptance=Acceptance("script"),
-            session_id=result.run,
-        )
+        outcome = _completed(result.run, result.value)
     elif isinstance(error, OutcomeError) and hasattr(error, "outcome"):
         outcome = attrs.evolve(error.outcome, value=None, acceptance=None)
         if outcome.status == "completed":
@@ -196,7 +221,7 @@ def _script_end(watching: _Watching, result: ScriptResult) -> Printed:
         )
     document = _document(watching, outcome, result.run, result.usage)
     if error is None:
-        return Printed(result=document, text=render(result.value), status=0)
+        return Printed(result=document, text=_shown(result.value), status=0)
     status = _STOPPED if result.status == "stopped" else _FAILED
     if isinstance(error, RametError):
         hint = f"the run failed: {error} [{error.code}]"

@@ -21,13 +21,14 @@ import attrs
 
 from ..actors.agent import AgentSpec
 from ..actors.arguments import parse_arguments
+from ..actors.outcome import TreeUsage
 from ..mailbox.errors import (
     InvalidArgumentsError,
     PersistenceUnavailableError,
     UsageError,
 )
 from ..mailbox.sqlite_file import resolve
-from .cli_launch import Launch, Printed, launch_prompt, launch_script
+from .cli_launch import Launch, Printed, launch_prompt, launch_script, printed_of
 from .cli_store import (
     add_store_argument,
     default_store,
@@ -144,6 +145,8 @@ def _run(arguments: argparse.Namespace) -> int:
                 "a resumed run has the input and the args that it began with"
             )
         run = _found(arguments, arguments.resume)
+        if run.status == "completed":
+            return _print(_over(arguments, run), arguments.output_format)
         _check_same(script, run, allowed=arguments.allow_changed_source)
     launch = Launch(
         store=store,
@@ -197,6 +200,8 @@ def _input(text: str | None) -> Any:
 
 def _resume(arguments: argparse.Namespace) -> int:
     run = _found(arguments, arguments.run)
+    if run.status == "completed":
+        return _print(_over(arguments, run), arguments.output_format)
     script = load_script(run.script)
     _check_same(script, run, allowed=arguments.allow_changed_source)
     launch = Launch(
@@ -207,6 +212,13 @@ def _resume(arguments: argparse.Namespace) -> int:
         script=script,
     )
     return _go(arguments, _taken_up(launch, run, arguments))
+
+
+def _over(arguments: argparse.Namespace, run: Run) -> Printed:
+    """What is printed of a run that completed: its stored result."""
+    with opened_reader(arguments) as reader:
+        usage = TreeUsage(*reader.usage(run.id))
+    return printed_of(run, usage)
 
 
 def _taken_up(launch: Launch, run: Run, arguments: argparse.Namespace) -> Launch:
@@ -225,7 +237,7 @@ def _found(arguments: argparse.Namespace, named: str | None) -> Run:
 
     Raises:
         UsageError: there is none, or there are several; it names them.
-        ReplayRefusedError: it is no run, or it is over.
+        ReplayRefusedError: it is no run.
     """
     path = resolve(default_store(arguments))
     if not path.exists():
@@ -233,12 +245,12 @@ def _found(arguments: argparse.Namespace, named: str | None) -> Run:
     with opened_reader(arguments) as reader:
         if named is not None:
             run = read_run(reader, find_session(reader, named))
-            if run.status == "completed":
-                raise ReplayRefusedError(f"run {run.id} is over: it completed")
             return run
-        open_runs = [run for run in runs(reader) if run.status is None]
+        every = list(runs(reader))
+    open_runs = [run for run in every if run.status is None]
     if not open_runs:
-        raise UsageError("no run in this store waits to be resumed")
+        last = f"; the last one was {every[-1].id}" if every else ""
+        raise UsageError(f"no run in this store waits to be resumed{last}")
     if len(open_runs) > 1:
         shown = "; ".join(f"{run.id} ({Path(run.script).name})" for run in open_runs)
         raise UsageError(f"several runs wait to be resumed, name one: {shown}")

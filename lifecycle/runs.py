@@ -63,6 +63,8 @@ class Run:
         backend: what it ran on.
         started_at: milliseconds since 1970.
         status: how it ended, or `None` while it has not.
+        result: what it gave, when it completed.
+        ended_at: milliseconds since 1970, or `None` while it has not ended.
     """
 
     id: str
@@ -75,6 +77,8 @@ class Run:
     backend: str
     started_at: int
     status: str | None
+    result: Any = None
+    ended_at: int | None = None
 
 
 def runs(reader: Reader) -> Iterator[Run]:
@@ -119,14 +123,15 @@ def _run(reader: Reader, session: str) -> Run | None:
     journal = [event for event in events if isinstance(event, Journaled)]
     if not journal or journal[0].kind != STARTED:
         return None
-    status: str | None = None
+    end: dict[str, Any] = {}
+    ended_at: int | None = None
     model: str | None = None
     for event in journal:
         if event.kind == ENDED:
-            status = str(_data(event, session)["status"])
+            end, ended_at = _data(event, session), event.at
         elif event.kind in (STARTED, RESUMED):
-            status = None
-            model = _data(event, session).get("model", model)
+            end, ended_at = {}, None
+            model = _data(event, session).get("model") or model
     started = _data(journal[0], session)
     try:
         return Run(
@@ -139,7 +144,9 @@ def _run(reader: Reader, session: str) -> Run | None:
             model,
             started.get("backend", "asyncio"),
             journal[0].at,
-            status,
+            end.get("status"),
+            end.get("result"),
+            ended_at,
         )
     except (KeyError, TypeError) as error:
         raise ReplayRefusedError(

@@ -52,6 +52,19 @@ class Storage:
         """Store a batch; returns when it is durable."""
         await self._write(self.store.append, batch)
 
+    def submit(
+        self, batch: Batch, completed: Callable[[BaseException | None], None]
+    ) -> bool:
+        """Have a batch stored by the writer's thread, and be called in the loop after.
+
+        It gives `False`, and does nothing, where there is no such thread: then `append`
+        is the way.
+        """
+        if self._writer is None:
+            return False
+        self._writer.submit(completed, self.store.append, batch)
+        return True
+
     async def claim(self, session: str, holder: str) -> int:
         """Take the claim on a stored session; gives its epoch."""
         return await self._write(self.store.claim, session, holder)
@@ -133,6 +146,7 @@ class _Worker:
         self._thread.start()
 
     async def ask(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        """Have a call made, and wait for its answer."""
         job = _Job(method, arguments)
 
         def register(callback: Callable[[], None]) -> None:
@@ -143,6 +157,17 @@ class _Worker:
         if job.error is not None:
             raise job.error
         return job.value
+
+    def submit(
+        self,
+        completed: Callable[[BaseException | None], None],
+        method: Callable[..., Any],
+        *arguments: Any,
+    ) -> None:
+        """Have a call made, and be called in the loop when it is over."""
+        job = _Job(method, arguments)
+        job.done = lambda: completed(job.error)
+        self._jobs.put(job)
 
     def end(self) -> None:
         """Let it finish, and wait: it is quick, since nothing is queued behind."""

@@ -25,6 +25,16 @@ from .store import Batch, Entry, Summary
 __all__ = ["Gate"]
 
 
+class _Waiting:
+    """Who is told when a batch is durable: first spans that go on, then tasks."""
+
+    __slots__ = ("callbacks", "waiters")
+
+    def __init__(self) -> None:
+        self.callbacks: list[Callable[[], None]] = []
+        self.waiters: list[Callable[[], None]] = []
+
+
 class Gate:
     """Applies events to sessions and has them stored in one order.
 
@@ -51,8 +61,9 @@ class Gate:
         self._expected: dict[str, int] = {}
         self._flying: Sequence[Entry] = ()
         self._taken = 0
-        self._now: list[Callable[[], None]] = []
-        self._next: list[Callable[[], None]] = []
+        self._now = _Waiting()
+        self._next = _Waiting()
+        self._drained: Callable[[], None] = lambda: None
         self._kick: Callable[[], None] | None = None
         self._stopping = False
 
@@ -82,7 +93,8 @@ class Gate:
         """
         if self.failed is not None:
             return
-        (self._now if ticket <= self._taken else self._next).append(callback)
+        waiting = self._now if ticket <= self._taken else self._next
+        waiting.callbacks.append(callback)
 
     def forget_epoch(self, session_id: str, ticket: int) -> None:
         """Forget a claim that is given back with the batch of this ticket."""
@@ -101,7 +113,8 @@ class Gate:
         if ticket <= self.durable:
             return
         if self.failed is None:
-            await self._backend.wait(lambda done: self.when_durable(ticket, done))
+            waiting = self._now if ticket <= self._taken else self._next
+            await self._backend.wait(waiting.waiters.append)
         if ticket > self.durable:
             raise SendUnknownError(
                 "the commit failed, so it is unknown whether this happened:"
@@ -129,20 +142,55 @@ class Gate:
                 await self._backend.wait(self._rest)
                 continue
             batch = self._take()
-            try:
-                await self._storage.append(batch)
-            except BaseException as error:
-                self._fail(error)
-                if not isinstance(error, Exception):
-                    raise
+            if self._storage.submit(batch, self._completed):
+                await self._backend.wait(self._until_drained)
+            else:
+                await self._append(batch)
+            if self.failed is not None:
+                if not isinstance(self.failed, Exception):
+                    raise self.failed
                 return
-            self.durable = self._taken
-            self.commits += 1
-            self._flying = ()
-            if self.on_commit is not None:
-                self.on_commit(batch.entries)
-            ready, self._now = self._now, []
-            self._fire(ready)
+
+    async def _append(self, batch: Batch) -> None:
+        try:
+            await self._storage.append(batch)
+        except BaseException as error:
+            self._fail(error)
+        else:
+            self._fire(self._stored())
+
+    def _until_drained(self, done: Callable[[], None]) -> None:
+        self._drained = done
+
+    @protected
+    def _completed(self, error: BaseException | None) -> None:
+        """The writer's thread is done: hand it the next batch, then wake who waited.
+
+        It runs in the loop and in no span, so that it may take the pending list.  What
+        the spans asked for comes first: it may write, and then the next batch has it.
+        """
+        if error is not None:
+            self._fail(error)
+            self._drained()
+            return
+        waiters = self._stored()
+        if self._pending:
+            self._storage.submit(self._take(), self._completed)
+            self._fire(waiters)
+        else:
+            self._fire(waiters)
+            self._drained()
+
+    def _stored(self) -> list[Callable[[], None]]:
+        """The batch in flight is durable: tell it; gives who is left to be woken."""
+        entries, self._flying = self._flying, []
+        self.durable = self._taken
+        self.commits += 1
+        if self.on_commit is not None:
+            self.on_commit(entries)
+        ready, self._now = self._now, _Waiting()
+        self._fire(ready.callbacks)
+        return ready.waiters
 
     def _rest(self, kick: Callable[[], None]) -> None:
         self._kick = kick
@@ -152,7 +200,7 @@ class Gate:
         self._flying, self._pending = self._pending, []
         touched, self._touched = self._touched, {}
         expected, self._expected = self._expected, {}
-        self._now, self._next = self._next, []
+        self._now, self._next = self._next, _Waiting()
         self._taken = self.ticket
         epochs = {name: self.epochs.get(name, 1) for name in touched}
         summaries: dict[str, Summary] = {
@@ -164,10 +212,12 @@ class Gate:
     def _fail(self, error: BaseException) -> None:
         """Unknown, not refused: nobody is told yes.  Waiters wake and see it."""
         self.failed = error
-        ready = self._now + self._next
-        self._now, self._next = [], []
+        now, later = self._now, self._next
+        self._now, self._next = _Waiting(), _Waiting()
         self.on_failure()
-        self._fire(ready)
+        for waiting in (now, later):
+            self._fire(waiting.callbacks)
+            self._fire(waiting.waiters)
 
     def _fire(self, callbacks: list[Callable[[], None]]) -> None:
         for callback in callbacks:

@@ -414,8 +414,12 @@ def test_resume_goes_on_with_the_input_and_the_words_of_the_run(
     assert ramet(["resume", "--store", "s.db", "--output-format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["result"] == "late"
-    assert ramet(["resume", document["session_id"], "--store", "s.db"]) == 1
-    assert "is over: it completed" in capsys.readouterr().err
+    for form, shown in (("text", "late\n"), ("json", '"result": "late"')):
+        words = ["resume", document["session_id"], "--store", "s.db"]
+        assert ramet([*words, "--output-format", form]) == 0
+        out, err = capsys.readouterr()
+        assert shown in out
+        assert "had completed: this is its result" in err
 
 
 def test_several_open_runs_are_listed_and_one_can_be_named(

@@ -257,3 +257,81 @@ async def test_a_model_reports_and_the_next_turn_of_its_parent_reads_it(
             .split()
         )
         assert "secret" not in repr(stored.log(root))
+
+
+@pytest.mark.case("R-033", "R-026", "R-030")
+@pytest.mark.parametrize(
+    "rival", ["cancel child", "cancel parent", "drain", "revoke", "cancel caller"]
+)
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_a_report_that_races_is_refused_whole_or_accepted_once(
+    stage: Stage, rival: str, key: str | None
+) -> None:
+    """Every distance of a few checkpoints between the report and its rival."""
+    for late in range(-4, 5):
+        hold = Gate()
+        model = ScriptedModel(
+            {"scout": [step("x", hold=hold)], "lead": [step("n", hold=hold)]}
+        )
+        stage.whole = False
+        async with stage.open(model, report=False) as sup:
+            revoke = sup.register_setup(ramet.report_setup())
+            root = await sup.start_root(LEAD, interactive=True)
+            scout = await start(sup, root, SCOUT)
+            await hold.reached()
+            ends: list[str | BaseException] = []
+            with anyio.CancelScope() as caller:
+                async with anyio.create_task_group() as group:
+
+                    async def report(
+                        sup: Supervisor = sup,
+                        scout: ramet.Agent = scout,
+                        ends: list[str | BaseException] = ends,
+                        late: int = late,
+                    ) -> None:
+                        for _ in range(max(0, -late)):
+                            await anyio.lowlevel.checkpoint()
+                        try:
+                            ends.append(await sup.report_from(scout, "x", key=key))
+                        except ramet.RametError as error:
+                            ends.append(error)
+
+                    async def race(
+                        sup: Supervisor = sup,
+                        scout: ramet.Agent = scout,
+                        root: ramet.Agent = root,
+                        revoke: Any = revoke,
+                        caller: anyio.CancelScope = caller,
+                        late: int = late,
+                    ) -> None:
+                        for _ in range(max(0, late)):
+                            await anyio.lowlevel.checkpoint()
+                        if rival == "revoke":
+                            revoke()
+                        elif rival == "cancel caller":
+                            caller.cancel()
+                        elif rival == "drain":
+                            await sup.drain()
+                        else:
+                            await sup.cancel(scout if "child" in rival else root)
+
+                    group.start_soon(report)
+                    group.start_soon(race)
+            await sup.lookup(scout.id, "k")
+            reports = accepted_in(stage.log(root), "report")
+            assert len(reports) <= 1
+            if not ends:
+                assert caller.cancelled_caught
+            elif isinstance(ends[0], str):
+                assert [one.id for one in reports] == ends
+            else:
+                assert isinstance(
+                    ends[0],
+                    (
+                        ramet.ActivationClosingError,
+                        ramet.DrainingError,
+                        ramet.UnauthorizedError,
+                        ramet.ParentUnavailableError,
+                    ),
+                )
+                assert reports == []
