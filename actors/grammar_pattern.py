@@ -185,8 +185,9 @@ class _Reader:
             if self.take() != ":":
                 raise PatternError(f"a special group at {self.place - 3}")
         inner = self.alternatives(depth + 1)
-        if self.take() != ")":
+        if self.peek() != ")":
             raise PatternError("a group that is not closed")
+        self.place += 1
         return Expression(f"({inner.text})", inner.longest)
 
     def one_of(self, ranges: Ranges) -> Expression:

@@ -58,6 +58,7 @@ class Activation:
     __slots__ = (
         "__weakref__",
         "_agent",
+        "asked",
         "batch",
         "below",
         "bound",
@@ -102,6 +103,7 @@ class Activation:
         self.driving = False
         self.scope: Any = None
         self.batch: set[int] | None = None
+        self.asked = 0
         self.ticket = 0
         self.reports = 0
         self.wakes = 0

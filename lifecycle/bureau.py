@@ -94,8 +94,22 @@ class Bureau:
         )
 
     async def interrupt_agent(self, call: ToolCall, agent_id: str) -> None:
-        """Ask that an agent below stops its open turn."""
-        self._supervisor.interrupt(agent_id, by=_caller(call))
+        """Ask that an agent below stops its open turn.
+
+        Of one that is not resident the store knows whose it is (R-142).
+        """
+        agent = _caller(call)
+        supervisor = self._supervisor
+        if supervisor.agent(agent_id) is None:
+            line = await supervisor._inquiry.line(agent_id)
+            while line is not None and line.parent_id != agent.id:
+                parent = line.parent_id
+                line = None
+                if parent is not None:
+                    line = await supervisor._inquiry.line(parent)
+            if line is None:
+                raise UnauthorizedError(f"{agent_id} is no agent below you")
+        supervisor.interrupt(agent_id, by=agent)
 
     async def list_agents(self, call: ToolCall, scope: str) -> list[str]:
         """One line for each child, or for each agent below."""

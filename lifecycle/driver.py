@@ -238,6 +238,7 @@ class _Turn:
         self, model: Model, request: ModelRequest
     ) -> Assembled | ResponseFault:
         self._assembler = assembler = ResponseAssembler()
+        self._activation.asked = len(request.messages)
         tell = self._stage.delta()
         async with model.request(request) as events:
             async for event in events:

@@ -79,7 +79,13 @@ class Inquiry:
         rows = await runtime.storage.read(Reader.children, session_id, after, limit)
         live = runtime.forest.live
         return [
-            listing_of(row, live.get(row.session), here=True, running=frozenset())
+            listing_of(
+                row,
+                live.get(row.session),
+                here=True,
+                running=frozenset(),
+                fault=runtime.faults.get(row.session),
+            )
             for row in rows
         ]
 
@@ -129,7 +135,10 @@ class Inquiry:
                 )
         session_id = await self._place(message_id)
         events = await runtime.storage.read(Reader.load, session_id)
-        return status_in(events, message_id, session_id)
+        live = runtime.forest.live.get(session_id)
+        return status_in(
+            events, message_id, session_id, 0 if live is None else live.asked
+        )
 
     async def _place(self, message_id: str) -> str:
         runtime = self._runtime
@@ -223,7 +232,8 @@ class Inquiry:
         if row is None:
             return None
         live = runtime.forest.live.get(session_id)
-        return listing_of(row, live, here=True, running=frozenset())
+        fault = runtime.faults.get(session_id)
+        return listing_of(row, live, here=True, running=frozenset(), fault=fault)
 
     async def usage(self, session_id: str) -> TreeUsage:
         """What a session spent, and what everything below it did too."""

@@ -34,6 +34,7 @@ from ..mailbox.events import (
     TurnEnded,
     TurnOpened,
 )
+from ..mailbox.message import UserMessage
 from ..mailbox.session import Session, fold
 from ..mailbox.store import SessionRow
 from .activation import Activation, state_of
@@ -122,7 +123,12 @@ class Explanation:
 
 
 def listing_of(
-    row: SessionRow, live: Activation | None, *, here: bool, running: frozenset[str]
+    row: SessionRow,
+    live: Activation | None,
+    *,
+    here: bool,
+    running: frozenset[str],
+    fault: str | None = None,
 ) -> Listing:
     """A line from an index row.
 
@@ -131,6 +137,7 @@ def listing_of(
         live: its activation, when it is resident in this process.
         here: whether this process is the writer.
         running: parents of which the page knows a live child.
+        fault: why its log could not be read when that was last tried.
     """
     summary = row.summary
     if live is not None:
@@ -154,6 +161,7 @@ def listing_of(
         summary.usage.input_tokens,
         summary.usage.output_tokens,
         summary.usage.tool_calls,
+        fault,
     )
 
 
@@ -171,9 +179,16 @@ def _stored_state(row: SessionRow, *, here: bool, has_children: bool) -> str:
 
 
 def status_in(
-    events: Sequence[Event], message_id: str, session_id: str
+    events: Sequence[Event], message_id: str, session_id: str, asked: int = 0
 ) -> MessageStatus:
-    """The status of a message from the durable log that accepted it."""
+    """The status of a message from the durable log that accepted it.
+
+    Args:
+        events: the log.
+        message_id: the message.
+        session_id: whose log it is.
+        asked: how much of the transcript a request holds that is being made now.
+    """
     session = Session()
     accepted: Accepted | None = None
     place = 0
@@ -193,10 +208,13 @@ def status_in(
             return _status(accepted, session_id, "claimed", turn=session.turn)
         if accepted is not None and not place:
             for entry in session.transcript[known:]:
-                if getattr(entry, "id", None) == message_id:
-                    place = len(session.transcript)
+                known += 1
+                if isinstance(entry, UserMessage) and entry.id == message_id:
+                    place = known
     if accepted is None:
         raise UnknownMessageError(f"the log of {session_id} has no {message_id!r}")
+    if 0 < place <= asked and session.open is not None:
+        return _status(accepted, session_id, "claimed", turn=session.turn)
     return _status(accepted, session_id, "stored")
 
 

@@ -25,6 +25,7 @@ from ..mailbox.errors import (
     SendUnknownError,
     SessionHeldError,
     UnauthorizedError,
+    UnsupportedLogError,
     UsageError,
 )
 from ..mailbox.events import Discarded
@@ -66,7 +67,7 @@ class Residency:
         try:
             await self._durable()
             await self._claim(session_id, claimed)
-            loaded = await load(runtime.storage, session_id)
+            loaded = await self._load(session_id)
             stack = list(loaded.below)
             while stack:
                 one = stack.pop()
@@ -83,6 +84,19 @@ class Residency:
                 del self._resuming[session_id]
                 for callback in waiting:
                     callback()
+
+    async def _load(self, session_id: str) -> Loaded:
+        """Read a session back; listings say what could not be read (R-085)."""
+        runtime = self._runtime
+        runtime.faults.pop(session_id, None)
+        try:
+            return await load(runtime.storage, session_id)
+        except NotResumableError as error:
+            if isinstance(error.__cause__, UnsupportedLogError):
+                runtime.faults[session_id] = "unsupported"
+            elif error.__cause__ is not None:
+                runtime.faults[session_id] = "corrupt"
+            raise
 
     async def _claim(self, session_id: str, claimed: list[str]) -> None:
         runtime = self._runtime

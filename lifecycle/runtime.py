@@ -108,6 +108,7 @@ class Runtime:
         self.bound: dict[AgentSpec, BoundSpec] = {}
         self.specs: dict[str, AgentSpec] = {}
         self.failures: list[Exception] = []
+        self.faults: dict[str, str] = {}
         self.calls = 0
         self._on_no_calls: Callable[[], None] | None = None
         for spec in specs:

@@ -8,7 +8,7 @@ here: starts and sends are `sending.py`'s, resuming is `residency.py`'s, questio
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 import anyio
 import anyio.lowlevel
@@ -133,16 +133,40 @@ class Supervisor:
         """
         return await self._sending.start_child(parent, spec, prompt, key=key)
 
+    @overload
     async def call(
         self,
         parent: Agent,
         spec: AgentSpec,
         prompt: Content,
         *,
-        contract: Contract[T] | None = None,
+        contract: Contract[T],
         limits: Limits | None = None,
         key: str | None = None,
-    ) -> Outcome[T]:
+    ) -> Outcome[T]: ...
+
+    @overload
+    async def call(
+        self,
+        parent: Agent,
+        spec: AgentSpec,
+        prompt: Content,
+        *,
+        contract: None = None,
+        limits: Limits | None = None,
+        key: str | None = None,
+    ) -> Outcome[Any]: ...
+
+    async def call(
+        self,
+        parent: Agent,
+        spec: AgentSpec,
+        prompt: Content,
+        *,
+        contract: Contract[Any] | None = None,
+        limits: Limits | None = None,
+        key: str | None = None,
+    ) -> Outcome[Any]:
         """Call a one-shot child and wait for its outcome.
 
         Its agent and everything below it are gone when this returns (A-050).  A caller
@@ -285,7 +309,9 @@ class Supervisor:
     def interrupt(self, target_id: str, *, by: Agent | None = None) -> None:
         """Stop the current turn of an agent; its queue is kept and parked.
 
-        Without an open turn nothing happens.  It awaits no durability.
+        Without an open turn nothing happens, and so it is with a session that is not
+        resident, whoever asks: a plain call cannot read its lineage.  It awaits no
+        durability.
 
         Args:
             target_id: the session.
@@ -313,11 +339,8 @@ class Supervisor:
         )
         if not exact:
             raise UnauthorizedError("only an exact live ancestor interrupts")
-        if target is None or target is by._activation:
-            raise UnauthorizedError(
-                f"{by.id} is no live ancestor of {target_id}, or it is not resident"
-            )
-        if by._activation not in target.lineage():
+        inside = by._activation is target or by.id == target_id
+        if inside or (target is not None and by._activation not in target.lineage()):
             raise UnauthorizedError(f"{by.id} is no ancestor of {target_id}")
         return by.id
 

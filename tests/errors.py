@@ -35,8 +35,9 @@ def pickled(error: E) -> E:
     near = OSError(28, "disk full")
     near.__cause__ = deep
     error.__cause__ = near
+    back = error
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
-        back: E = pickle.loads(pickle.dumps(error, protocol))
+        back = pickle.loads(pickle.dumps(error, protocol))
         for _ in range(2):
             assert type(back) is type(error)
             assert back.code == error.code

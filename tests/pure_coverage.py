@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import coverage
+from coverage.exceptions import NoDataError
 
 from tests.test_architecture import PROJECT, PURE
 
@@ -34,7 +35,7 @@ def read_report(data: Path, root: Path, config: Path | None = None) -> dict[str,
         path = Path(folder) / "report.json"
         try:
             measured.json_report(outfile=str(path))
-        except coverage.exceptions.NoDataError:
+        except NoDataError:
             return found
         report = json.loads(path.read_text(encoding="utf-8"))
     for name, told in report["files"].items():
@@ -64,7 +65,7 @@ def gaps(report: dict[str, Any], names: Iterable[str]) -> list[str]:
         missed += [
             f"branch {start} to {'the end' if end < 0 else end}"
             for start, end in told["missing_branches"]
-            if start not in told["missing_lines"]
+            if not {start, end} & set(told["missing_lines"])
         ]
         if missed:
             lines.append(f"{name}: no test reaches {', '.join(missed)}")

@@ -59,7 +59,10 @@ def test_lines_that_no_test_reaches_are_named(
 
 
 def test_a_branch_that_no_test_takes_is_named() -> None:
-    told = {"missing_lines": [9], "missing_branches": [[4, 6], [9, 10], [12, -1]]}
+    told = {
+        "missing_lines": [9],
+        "missing_branches": [[4, 6], [8, 9], [9, 10], [12, -1]],
+    }
     assert gaps({"mailbox/a.py": told}, ["mailbox/a.py"]) == [
         "mailbox/a.py: no test reaches line 9, branch 4 to 6, branch 12 to the end"
     ]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ramet.actors.budget import AXES, Limits
+from ramet.actors.budget import AXES, Limits, check_enforced
 from ramet.mailbox.errors import UsageError
 from ramet.mailbox.events import LimitsRecord
 from tests.vectors import rows
@@ -106,3 +106,20 @@ def test_the_narrower_of_two_is_never_wider_than_either(
         values = [getattr(it, axis) for it in (one, other)]
         set_values = [it for it in values if it is not None]
         assert getattr(both, axis) == (min(set_values) if set_values else None)
+
+
+def test_limits_that_are_enforced_or_unset_are_taken() -> None:
+    for limits in (None, Limits(), Limits(requests=1, tool_calls=1, call_s=1)):
+        check_enforced(limits)
+
+
+@pytest.mark.parametrize("axis", ["concurrency", "agents", "start_deadline_s"])
+def test_an_axis_that_is_not_enforced_yet_is_refused_and_not_ignored(axis: str) -> None:
+    with pytest.raises(UsageError, match=f"limit {axis} is not enforced"):
+        check_enforced(Limits(**{axis: 1}))
+
+
+@pytest.mark.parametrize("limits", [7, {"requests": 1}])
+def test_what_is_no_limits_is_refused(limits: Any) -> None:
+    with pytest.raises(UsageError, match="limits must be Limits"):
+        check_enforced(limits)

@@ -125,3 +125,8 @@ def test_no_pattern_breaks_the_reader(pattern: str) -> None:
 def test_a_special_group_is_refused(pattern: str) -> None:
     with pytest.raises(PatternError, match="special group"):
         pattern_expression(pattern, 5)
+
+
+def test_a_group_that_is_not_closed_is_refused() -> None:
+    with pytest.raises(PatternError, match="a group that is not closed"):
+        pattern_expression("(a", 5)

@@ -338,3 +338,9 @@ def test_an_empty_piece_after_the_end_of_its_call_is_harmless() -> None:
     response = assembler.end()
     assert isinstance(response, Assembled)
     assert response.calls == (Call("look", "{}"),)
+
+
+def test_what_a_whole_response_has_to_show_is_its_text() -> None:
+    assembler = ResponseAssembler()
+    assembler.add(ResponseEnded(response=ModelResponse("hello")))
+    assert assembler.partial() == "hello"

@@ -217,3 +217,12 @@ class Either:
 def test_a_choice_of_several_types_is_no_value_of_the_dialect() -> None:
     with pytest.raises(UnsupportedSchemaError):
         Returns(Either)
+
+
+@attrs.frozen
+class Loose:
+    count: int = None  # type: ignore[assignment]
+
+
+def test_a_default_of_none_adds_nothing_to_a_type_without_it() -> None:
+    assert class_schema(Loose)["properties"] == {"count": {"type": "integer"}}

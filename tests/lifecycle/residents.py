@@ -6,6 +6,7 @@ everything that is decided in one span can be tested without a loop.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ramet.actors.contract import Contract
@@ -17,7 +18,7 @@ from ramet.lifecycle.forest import Forest
 from ramet.mailbox.canonical import canonical_json
 from ramet.mailbox.events import Event, Kind
 from ramet.mailbox.ids import Ambient
-from ramet.mailbox.session import fold
+from ramet.mailbox.session import Session, fold
 from ramet.mailbox.store import Entry
 from ramet.mailbox.writer import Gate
 from tests.actors.specs import bound_of
@@ -31,18 +32,28 @@ class PlainGate(Gate):
 
     def __init__(self) -> None:
         super().__init__(None, None, "one")  # type: ignore[arg-type]
+        self.entries: list[Entry] = []
+        self._waiters: list[Callable[[], None]] = []
 
-    @property
-    def entries(self) -> list[Entry]:
-        """Everything that was written, in order."""
-        return self.undecided()
+    def write(self, session: Session, session_id: str, event: Event) -> int:
+        """Apply an event and keep it."""
+        seq = session.seq
+        ticket = super().write(session, session_id, event)
+        self.entries.append(Entry(session_id, seq, event))
+        return ticket
+
+    def when_durable(self, ticket: int, callback: Callable[[], None]) -> None:
+        """Keep a callback for the next commit."""
+        self._waiters.append(callback)
 
     def commit(self) -> None:
         """Everything written is durable; who waited for it is called."""
-        while self.durable < self.ticket:
-            self.durable = self._taken = self.ticket
-            ready, self._now, self._next = self._now + self._next, [], []
-            self._fire(ready)
+        while self._waiters:
+            self.durable = self.ticket
+            ready, self._waiters = self._waiters, []
+            for callback in ready:
+                callback()
+        self.durable = self.ticket
 
 
 class Woods:
@@ -50,13 +61,8 @@ class Woods:
 
     def __init__(self) -> None:
         self.gate = PlainGate()
-        self.gate.on_error = self._raise
         self.driven: list[Activation] = []
         self.forest = Forest(self.gate, Ambient(lambda: 7.0), self.driven.append)
-
-    @staticmethod
-    def _raise(error: BaseException) -> None:
-        raise error
 
     def add(self, activation: Activation) -> Activation:
         """Make a resident visible to the forest, without an event."""

@@ -133,6 +133,16 @@ def test_input_and_words_reach_the_script(
     assert json.loads(capsys.readouterr().out) == {"input": None, "args": []}
 
 
+def test_a_script_that_gives_nothing_prints_nothing(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = script(here, "async def main(flow): ...\n")
+    assert ramet(["run", name]) == 0
+    assert capsys.readouterr().out == ""
+    assert ramet(["run", name, "--output-format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["result"] is None
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [

@@ -10,9 +10,7 @@ import pytest
 
 import ramet
 from ramet.testing import Gate, ScriptedModel, step
-from tests.lifecycle.minds import (
-    held,
-)
+from tests.lifecycle.minds import held
 from tests.lifecycle.stage import (
     DIGGER,
     LEAD,

@@ -16,16 +16,9 @@ from ramet import (
     ToolMessage,
     UserMessage,
 )
-from ramet.mailbox.events import (
-    Accepted,
-    Activated,
-    Ended,
-    TurnOpened,
-)
+from ramet.mailbox.events import Accepted, Activated, Ended, TurnOpened
 from ramet.testing import Gate, ScriptedModel, call, step
-from tests.lifecycle.minds import (
-    frames,
-)
+from tests.lifecycle.minds import frames
 from tests.lifecycle.stage import (
     DIGGER,
     LEAD,

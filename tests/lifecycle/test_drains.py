@@ -9,22 +9,10 @@ import anyio
 import pytest
 
 import ramet
-from ramet import (
-    Policy,
-    Setup,
-)
-from ramet.mailbox.events import (
-    Concluded,
-    Discarded,
-    Ended,
-    TurnEnded,
-    TurnOpened,
-)
+from ramet import Policy, Setup
+from ramet.mailbox.events import Concluded, Discarded, Ended, TurnEnded, TurnOpened
 from ramet.testing import Gate, ScriptedModel, step
-from tests.lifecycle.minds import (
-    Stubborn,
-    held,
-)
+from tests.lifecycle.minds import Stubborn, held
 from tests.lifecycle.stage import (
     DIGGER,
     LEAD,

@@ -29,10 +29,7 @@ from ramet.mailbox.events import (
     TurnOpened,
 )
 from ramet.testing import Gate, ScriptedModel, call, step
-from tests.lifecycle.minds import (
-    Stubborn,
-    held,
-)
+from tests.lifecycle.minds import Stubborn, held
 from tests.lifecycle.stage import (
     DIGGER,
     LEAD,

@@ -60,6 +60,7 @@ def test_except_catches_a_group_and_except_star_its_leaves(
     assert caught.value is group
     near, deep = group.split(OSError)
     for part, leaves in ((near, [OSError]), (deep, [KeyError])):
+        assert part is not None
         assert type(part) is cls
         assert [type(leaf) for leaf in leaves_of(part)] == leaves
     seen: list[BaseException] = []

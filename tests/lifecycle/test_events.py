@@ -12,21 +12,10 @@ import anyio
 import pytest
 
 import ramet
-from ramet import (
-    Entry,
-    Gap,
-)
+from ramet import Entry, Gap
 from ramet.mailbox.events import Ended, TurnEnded, TurnOpened
 from ramet.testing import Gate, ScriptedModel, step
-from tests.lifecycle.stage import (
-    DIGGER,
-    LEAD,
-    SCOUT,
-    Stage,
-    accepted_in,
-    of,
-    start,
-)
+from tests.lifecycle.stage import DIGGER, LEAD, SCOUT, Stage, accepted_in, of, start
 
 pytestmark = pytest.mark.anyio
 

@@ -6,20 +6,10 @@ import anyio
 import pytest
 
 import ramet
-from ramet import (
-    ModelRequest,
-)
-from ramet.mailbox.events import (
-    CallEnded,
-    Interrupted,
-    TurnEnded,
-    TurnOpened,
-)
+from ramet import ModelRequest
+from ramet.mailbox.events import CallEnded, Interrupted, TurnEnded, TurnOpened
 from ramet.testing import Gate, ScriptedModel, call, step
-from tests.lifecycle.minds import (
-    Stubborn,
-    held,
-)
+from tests.lifecycle.minds import Stubborn, held
 from tests.lifecycle.stage import (
     DIGGER,
     LEAD,
@@ -232,3 +222,22 @@ async def test_an_interrupt_that_meets_the_end_of_a_turn_ends_it_once(
             assert len(ends) == late + 1
             assert len([e for e in ends if e.cause == "interrupted"]) == len(interrupts)
             assert (outcome.status == "cancelled") is (outcome.cause == "interrupted")
+
+
+@pytest.mark.case("R-138")
+async def test_a_parent_interrupts_its_settled_child_and_nothing_happens(
+    stage: Stage,
+) -> None:
+    hold = Gate()
+    model = ScriptedModel({"lead": [step("n")], "scout": [step("x", hold=hold)]})
+    async with stage.open(model) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        scout = await start(sup, root, SCOUT)
+        hold.open()
+        await gone(scout)
+        await root.wait_idle()
+        before = stage.log(scout)
+        sup.interrupt(scout.id, by=root)
+        sup.interrupt("s-unknown", by=root)
+        sup.interrupt(scout.id)
+        assert stage.log(scout) == before

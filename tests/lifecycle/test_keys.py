@@ -22,9 +22,7 @@ from ramet import (
 )
 from ramet.mailbox.events import Accepted, Activated, TurnOpened
 from ramet.testing import Gate, ScriptedModel, call, step
-from tests.lifecycle.minds import (
-    held,
-)
+from tests.lifecycle.minds import held
 from tests.lifecycle.stage import (
     DIGGER,
     LEAD,
@@ -453,3 +451,25 @@ async def test_an_unknown_id_has_no_status_and_no_outcome(stage: Stage) -> None:
             with pytest.raises(ramet.UnknownMessageError):
                 await ask("m-nothing")
         assert await sup.lookup("host", "nothing") is None
+
+
+@pytest.mark.case("R-069")
+async def test_a_quiet_message_is_claimed_as_soon_as_its_turn_asks(
+    stage: Stage,
+) -> None:
+    hold, busy = Gate(), Gate()
+    model = ScriptedModel(
+        {"lead": [step("n", hold=busy)], "scout": [step("x", hold=hold)]}
+    )
+    stage.whole = False
+    async with stage.open(model) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        scout = await start(sup, root, SCOUT)
+        message = await sup.report_from(scout, "x")
+        assert (await sup.message(message)).state == "stored"
+        await sup.tell(root, "read")
+        await busy.reached()
+        status = await sup.message(message)
+        assert (status.state, status.turn) == ("claimed", 1)
+        late = await sup.report_from(scout, "y")
+        assert (await sup.message(late)).state == "stored"

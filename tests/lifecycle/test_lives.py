@@ -7,16 +7,9 @@ import pytest
 
 import ramet
 from ramet import Policy, Supervisor
-from ramet.mailbox.events import (
-    Accepted,
-    Activated,
-    Ended,
-    TurnEnded,
-)
+from ramet.mailbox.events import Accepted, Activated, Ended, TurnEnded
 from ramet.testing import Gate, ScriptedModel, step
-from tests.lifecycle.minds import (
-    state_of,
-)
+from tests.lifecycle.minds import state_of
 from tests.lifecycle.stage import (
     DIGGER,
     LEAD,
@@ -265,7 +258,7 @@ async def test_a_load_waits_for_what_the_session_wrote_before_it_went(
         resumed[0].release()
 
 
-@pytest.mark.case("R-084", "R-082", "R-085", "R-079")
+@pytest.mark.case("R-084", "R-082")
 async def test_descendants_are_listed_in_pre_order_through_one_shot_agents(
     stored: Stage,
 ) -> None:

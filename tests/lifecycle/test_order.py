@@ -7,14 +7,8 @@ from typing import Any
 import pytest
 
 import ramet
-from ramet import (
-    AgentSpec,
-    ModelRequest,
-)
-from ramet.mailbox.events import (
-    Discarded,
-    TurnEnded,
-)
+from ramet import AgentSpec, ModelRequest
+from ramet.mailbox.events import Discarded, TurnEnded
 from ramet.testing import Gate, ScriptedModel, call, step
 from tests.lifecycle.stage import (
     DIGGER,

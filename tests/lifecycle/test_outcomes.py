@@ -11,9 +11,7 @@ import ramet
 from ramet import AgentSpec, ModelRequest, Policy, Setup, UserMessage
 from ramet.mailbox.events import Concluded, Discarded, Ended, TurnOpened
 from ramet.testing import Gate, ScriptedModel, call, step
-from tests.lifecycle.minds import (
-    reply,
-)
+from tests.lifecycle.minds import reply
 from tests.lifecycle.stage import (
     LEAD,
     ORACLE,

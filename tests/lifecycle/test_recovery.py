@@ -455,7 +455,7 @@ async def test_a_second_writer_is_refused(stored: Stage) -> None:
             reader.close()
 
 
-@pytest.mark.case("R-183", "R-085")
+@pytest.mark.case("R-101", "R-229")
 async def test_a_log_that_cannot_be_read_is_named_and_not_continued(
     stage: Stage,
 ) -> None:

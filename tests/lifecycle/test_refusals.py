@@ -8,17 +8,10 @@ import anyio
 import pytest
 
 import ramet
-from ramet import (
-    AgentSpec,
-    ToolMessage,
-)
-from ramet.mailbox.events import (
-    TurnOpened,
-)
+from ramet import AgentSpec, Supervisor, ToolMessage
+from ramet.mailbox.events import TurnOpened
 from ramet.testing import Gate, ScriptedModel, call, step, turn_ended
-from tests.lifecycle.minds import (
-    frames,
-)
+from tests.lifecycle.minds import frames
 from tests.lifecycle.stage import (
     DIGGER,
     LEAD,

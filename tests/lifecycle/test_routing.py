@@ -9,11 +9,7 @@ import pytest
 
 import ramet
 from ramet import AgentSpec, ModelRequest, Policy, Setup
-from ramet.mailbox.events import (
-    Activated,
-    Created,
-    TurnOpened,
-)
+from ramet.mailbox.events import Activated, Created, TurnOpened
 from ramet.testing import Gate, ScriptedModel, call, step
 from tests.lifecycle.stage import (
     LEAD,
@@ -400,3 +396,30 @@ async def test_stored_texts_and_limits_decide_and_present_code_runs(
         assert (result.content, result.error) == ("new", None)
         changed = of(stored.log(scout), Activated)[1].changed
         assert set(changed) == {"instructions", "limits", "tool old", "tool new"}
+
+
+@pytest.mark.case("R-085")
+async def test_a_listing_names_a_child_that_could_not_be_read(stage: Stage) -> None:
+    hold = Gate()
+    hold.open()
+    model = ScriptedModel({"lead": [step("n")], "scout": [step("x", hold=hold)]})
+    async with stage.open(model) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        scout = await start(sup, root, SCOUT)
+        await gone(scout)
+        await root.wait_idle()
+        store: Any = sup._runtime.storage.store
+        load = store.load
+
+        def fail(session: str, after: int = 0) -> Any:
+            if session == scout.id:
+                raise ramet.CorruptLogError("broken event")
+            return load(session, after)
+
+        store.load = fail
+        with pytest.raises(ramet.NotResumableError, match="broken event"):
+            await sup.resume(scout.id)
+        assert [line.fault for line in await sup.children(root.id)] == ["corrupt"]
+        store.load = load
+        await sup.resume(scout.id)
+        assert [line.fault for line in await sup.children(root.id)] == [None]

@@ -9,11 +9,7 @@ import pytest
 
 import ramet
 from ramet import AgentSpec, Policy, Setup, Supervisor
-from ramet.mailbox.events import (
-    Accepted,
-    Activated,
-    Created,
-)
+from ramet.mailbox.events import Accepted, Activated, Created
 from ramet.testing import Gate, ScriptedModel, call, step
 from tests.lifecycle.stage import (
     DIGGER,

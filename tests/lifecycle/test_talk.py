@@ -9,18 +9,10 @@ from typing import Any
 import pytest
 
 import ramet
-from ramet import (
-    AgentSpec,
-    Call,
-    CallResult,
-    ModelRequest,
-    ToolCall,
-)
+from ramet import AgentSpec, Call, CallResult, ModelRequest, ToolCall
 from ramet.mailbox.events import CallEnded, TurnEnded
 from ramet.testing import Gate, ScriptedModel, call, step
-from tests.lifecycle.minds import (
-    results_in,
-)
+from tests.lifecycle.minds import results_in
 from tests.lifecycle.stage import (
     DIGGER,
     LEAD,

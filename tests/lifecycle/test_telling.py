@@ -11,9 +11,7 @@ import ramet
 from ramet import AgentSpec, Policy, Setup
 from ramet.mailbox.events import Promoted, TurnOpened
 from ramet.testing import Gate, ScriptedModel, call, step
-from tests.lifecycle.minds import (
-    reply,
-)
+from tests.lifecycle.minds import reply
 from tests.lifecycle.stage import (
     DIGGER,
     LEAD,

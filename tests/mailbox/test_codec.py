@@ -363,3 +363,11 @@ def test_a_number_that_no_double_holds_is_corrupt(number: str) -> None:
     assert "1.5" in text
     with pytest.raises(CorruptLogError):
         decode(text.replace("1.5", number))
+
+
+def test_a_whole_number_is_read_where_a_number_stands() -> None:
+    spec = SpecRecord("w", limits=LimitsRecord(call_s=1.5))
+    text = encode(Created("s", None, 0, "continuable", spec, 1))
+    read = decode(text.replace("1.5", "2"))
+    assert isinstance(read, Created)
+    assert repr(read.spec.limits.call_s) == "2.0"

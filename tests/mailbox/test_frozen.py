@@ -118,3 +118,4 @@ def test_freezing_copies_so_that_a_later_change_is_not_seen() -> None:
 def test_a_shallow_copy_by_the_module_is_the_value_itself() -> None:
     for value in (FrozenDict({"a": 1}), FrozenList([1])):
         assert copy.copy(value) is value
+        assert copy.deepcopy(value) is value
