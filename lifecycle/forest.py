@@ -32,16 +32,11 @@ from ..mailbox.events import (
 from ..mailbox.ids import Ambient
 from ..mailbox.keys import KeyTable
 from ..mailbox.message import ASSIGNING
-from ..mailbox.session import Untold
 from ..mailbox.store import KeyRow
 from ..mailbox.writer import Gate
 from .activation import Activation, Closing, Life, may_settle
-from .notices import (
-    notice_given,
-    notice_text,
-    promotable,
-    unread_beyond_notices,
-)
+from .notices import promotable
+from .telling import Telling, telling_at_end
 
 __all__ = ["Forest"]
 
@@ -69,7 +64,7 @@ class Forest:
         self.below: dict[Activation, None] = {}
         self.errors: list[tuple[Activation, Exception]] = []
         self.on_closing: Callable[[Activation], None] | None = None
-        self.view: Callable[[Activation], str] | None = None
+        self.view: Callable[[Activation], str] = _unseen
         self._spawn = spawn
 
     # -- the log -----------------------------------------------------------------------
@@ -332,81 +327,27 @@ class Forest:
         reason = "settled" if activation.closing is None else activation.closing.cause
         told = header.parent is None or parent is not None or not outcomes
         self.log(activation, Ended(reason, told, now))
-        if parent is None:
-            return
-        last = len(parent.children or ()) <= 1
-        if header.kind == "oneshot":
-            if header.background:
-                self._tell_outcome(activation, parent, last)
-            else:
-                self._notice(activation, parent, (), last)
-            return
-        self._notice(activation, parent, outcomes, last)
+        if parent is not None:
+            last = len(parent.children or ()) <= 1
+            self.tell(
+                parent,
+                activation.id,
+                telling_at_end(activation, parent, outcomes, last=last, view=self.view),
+            )
 
-    def _tell_outcome(
-        self, activation: Activation, parent: Activation, last: bool
-    ) -> None:
-        concluded = activation.session.concluded
-        if concluded is None or self.view is None:
-            return
-        waits = parent.session.returning and parent.session.concluded is None
-        self.accept(
-            parent,
-            "outcome",
-            activation.id,
-            (self.view(activation),),
-            "wakeup",
-            given=None if parent.life is Life.LIVE else "quiet",
-            about=(concluded.message,),
-            forced=waits and last,
-        )
-
-    def _notice(
-        self,
-        activation: Activation,
-        parent: Activation,
-        outcomes: tuple[Untold, ...],
-        last: bool,
-    ) -> None:
-        session = activation.session
-        bad = bool(outcomes) and (
-            activation.reports == 0
-            or any(one.status != "completed" for one in outcomes)
-        )
-        given = notice_given(parent, activation, bad=bad, last=last)
-        if not outcomes and not self._must_wake(parent, given, last):
-            return
-        waits = parent.session.returning and parent.session.concluded is None
-        policy = parent.bound.policy.notices
-        if policy == "off" and not (waits and last):
-            return
-        text = notice_text(
-            activation.id,
-            activation.name,
-            outcomes,
-            reports=activation.reports,
-            pending=len(session.inbox.waiting),
-            notes=activation.notes,
-        )
-        self.accept(
-            parent,
-            "notice",
-            activation.id,
-            (text,),
-            "wakeup",
-            given=given,
-            about=tuple([one.message for one in outcomes]),
-            forced=waits and last,
-        )
-
-    @staticmethod
-    def _must_wake(parent: Activation, given: Given, last: bool) -> bool:
-        """Whether a notice with nothing to tell is needed all the same (R-262)."""
-        if not last or parent.life is not Life.LIVE:
-            return False
-        if parent.session.returning and given == "wakeup":
-            return True
-        return given != "quiet" and unread_beyond_notices(parent)
+    def tell(self, parent: Activation, child_id: str, telling: Telling | None) -> None:
+        """Write what a parent is told of a child, if it is anything."""
+        if telling is not None:
+            self.accept(
+                parent,
+                telling.source,
+                child_id,
+                (telling.text,),
+                "wakeup",
+                given=telling.given,
+                about=telling.about,
+                forced=telling.forced,
+            )
 
     @protected
     def close(self, tops: Iterable[Activation], closing: Closing) -> None:
@@ -450,3 +391,8 @@ class Forest:
     def digest(operation: str, content: tuple[str, ...], extra: str = "") -> str:
         """The digest under which a key stands for its content."""
         return content_digest(operation, content, extra)
+
+
+def _unseen(child: Activation) -> str:
+    """Stands for the view of an outcome until the runtime gives one."""
+    return ""

@@ -30,7 +30,8 @@ from ..mailbox.storage import Storage
 from ..mailbox.store import KeyRow, Reader
 from .activation import Activation, Life
 from .forest import Forest
-from .notices import notice_text, promotable
+from .notices import promotable
+from .telling import telling_later
 
 __all__ = [
     "Loaded",
@@ -202,37 +203,10 @@ def recover_children(forest: Forest, loaded: Loaded, parent: Activation) -> None
 def tell(forest: Forest, child: Loaded, owner: Activation, *, crashed: bool) -> None:
     """Tell a parent what a stored child has to tell, in one batch with `told`."""
     outcomes = child.session.untold
-    forest.log(shade_of(child, owner), Told(forest.ambient.now_ms()))
-    header = child.session.header
-    policy = owner.bound.policy.notices
-    if header.kind == "oneshot" and not header.background:
-        return
-    if policy == "off" and header.kind != "oneshot":
-        return
-    live = owner.life is Life.LIVE
-    waking = live and (policy in ("auto", "wakeup") or header.kind == "oneshot")
-    if header.kind == "oneshot" and forest.view is not None:
-        source, text = "outcome", forest.view(shade_of(child, owner))
-    else:
-        source = "notice"
-        text = notice_text(
-            child.id,
-            header.spec.name,
-            outcomes,
-            reports=0,
-            pending=len(child.session.inbox.waiting),
-            crashed=crashed,
-        )
-    forest.accept(
-        owner,
-        source,
-        child.id,
-        (text,),
-        "wakeup",
-        given=None if waking else "quiet",
-        about=tuple([told.message for told in outcomes]),
-        forced=True,
-    )
+    shade = shade_of(child, owner)
+    forest.log(shade, Told(forest.ambient.now_ms()))
+    telling = telling_later(shade, owner, outcomes, crashed=crashed, view=forest.view)
+    forest.tell(owner, child.id, telling)
 
 
 def shade_of(child: Loaded, owner: Activation | None) -> Activation:

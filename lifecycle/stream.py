@@ -1,7 +1,7 @@
 """Event streams: what was logged and what comes, for a reader that may be slow.
 
 Lives here: how a stored log and the events that become durable meanwhile are joined,
-each event once and in order.  A stream may be left at any time; nothing is to be closed.
+each event once and in order.  A stream may be left at any time, without a close.
 """
 
 from __future__ import annotations

@@ -41,7 +41,9 @@ PURE = frozenset(
             "local_form model outcome policy receipt render response returns schema "
             "scope submission tool tool_signature turn verdict"
         ),
-        "lifecycle": "activation admission errors forest notices readers returning",
+        "lifecycle": (
+            "activation admission errors forest notices readers returning telling"
+        ),
     }.items()
     for name in names.split()
 )

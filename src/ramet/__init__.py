@@ -43,11 +43,15 @@ from .actors.tool import Tool, ToolCall
 from .actors.tools_agents import delegation_setup
 from .actors.tools_talk import control_setup, report_setup
 from .lifecycle.errors import SetupReleaseError, SetupRevokedError, TeardownError
+from .lifecycle.flow import Flow
+from .lifecycle.flow_child import Assignment, FlowChild
 from .lifecycle.handle import Agent
+from .lifecycle.headless import HeadlessResult, run_headless
 from .lifecycle.observe import Gap, Observer
 from .lifecycle.observe_structlog import StructlogObserver, log_to_structlog
 from .lifecycle.opening import open as open  # noqa: A004
 from .lifecycle.readers import Explanation, Listing, MessageStatus
+from .lifecycle.runs import ReplayRefusedError
 from .lifecycle.sending import Started
 from .lifecycle.supervisor import Supervisor
 from .mailbox.canonical import canonical_json
@@ -102,6 +106,7 @@ __all__ = [
     "AgentStoppedError",
     "Ambient",
     "ArgumentsDelta",
+    "Assignment",
     "AssistantMessage",
     "Call",
     "CallDone",
@@ -118,8 +123,11 @@ __all__ = [
     "DrainingError",
     "Entry",
     "Explanation",
+    "Flow",
+    "FlowChild",
     "FunctionModel",
     "Gap",
+    "HeadlessResult",
     "IllegalEventError",
     "InboxFullError",
     "InvalidArgumentsError",
@@ -148,6 +156,7 @@ __all__ = [
     "RametError",
     "Reader",
     "Refused",
+    "ReplayRefusedError",
     "Reply",
     "RequestTimeoutError",
     "ResponseEnded",
@@ -187,4 +196,5 @@ __all__ = [
     "log_to_structlog",
     "parse_arguments",
     "report_setup",
+    "run_headless",
 ]

@@ -810,3 +810,7 @@ def test_a_parent_that_holds_no_edge_is_told_all_the_same() -> None:
     root.children = None
     woods.forest.rest(one)
     assert last(woods, "p", Accepted).about == ("m",)
+
+
+def test_until_the_runtime_gives_a_view_there_is_nothing_to_see() -> None:
+    assert Woods().forest.view(resident("oneshot")) == ""

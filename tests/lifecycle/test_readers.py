@@ -163,6 +163,21 @@ def test_a_message_that_enters_with_other_messages_is_found_among_them() -> None
     assert status(*log, *more).turn == 2
 
 
+@pytest.mark.case("R-069")
+def test_a_quiet_message_is_claimed_by_the_request_that_is_being_made() -> None:
+    log: list[Event] = [*begun(), quiet("x"), *IN_TURN, quiet("y", "d")]
+    for asked, state in ((0, "stored"), (1, "claimed"), (2, "claimed")):
+        assert status_in(log, "x", "c", asked).state == state
+    assert status_in(log, "y", "c", 2).state == "stored"
+    assert status_in([*log, turn_ended()], "x", "c", 2).state == "stored"
+
+
+def test_a_fault_that_was_met_before_stands_in_the_line() -> None:
+    row = row_of(*begun())
+    line = listing_of(row, None, here=True, running=frozenset(), fault="corrupt")
+    assert line.fault == "corrupt"
+
+
 @pytest.mark.case("R-072")
 def test_a_wake_that_the_budget_refused_says_that_it_is_deferred() -> None:
     deferred = accepted("x", "d", "report", given="quiet")
