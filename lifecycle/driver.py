@@ -33,6 +33,7 @@ from .activation import Activation, Closing, Life
 from .current import CURRENT
 from .forest import Forest
 from .handle import Agent
+from .notices import promotable
 from .observe import Stage
 from .returning import (
     concluded_by,
@@ -308,6 +309,7 @@ class _Turn:
             self._submitted(self._plan.submission)
             return None
         waits = len(activation.children or ()) + len(self._session.inbox.waiting)
+        waits += len(promotable(activation))
         decision = ledger.turn_ended(response.stop, response.text or None, waits)
         self._submitted(decision.submission)
         return finished_by(activation, decision, now) or COMPLETED

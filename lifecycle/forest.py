@@ -189,13 +189,14 @@ class Forest:
 
     @protected
     def end_turn(self, activation: Activation, finish: Finish) -> None:
-        """Close the open turn: results that are missing, promotions, and its end.
+        """Close the open turn: promotions, results that are missing, and its end.
 
         How it ends is read from the state: an interrupt or a closing beats what the
         turn itself came to (R-145).
         """
         session = activation.session
         now = self.ambient.now_ms()
+        self.promote(activation, now)
         if session.calls is not None:
             self._close_batch(activation, now)
         if session.interrupted is not None:
@@ -205,14 +206,17 @@ class Forest:
             finish = Finish(
                 "cancelled", activation.closing.cause, activation.closing.detail
             )
-        for message_id in promotable(activation):
-            if self._spend_wake(activation, False) == "wakeup":
-                self.log(activation, Promoted(message_id, now))
         self.log(activation, TurnEnded(finish.status, finish.cause, now, finish.detail))
         if finish.conclusion is not None and not activation.closing:
             self.conclude(activation, finish.conclusion)
         if finish.nudge is not None and activation.life is Life.LIVE:
             self.accept(activation, "nudge", "ramet", (finish.nudge,), "wakeup")
+
+    def promote(self, activation: Activation, now: int) -> None:
+        """Make occurrences of the undecided notices that nobody would read (R-260)."""
+        for message_id in promotable(activation):
+            if self._spend_wake(activation, False) == "wakeup":
+                self.log(activation, Promoted(message_id, now))
 
     def conclude(self, activation: Activation, conclusion: Concluded) -> None:
         """Write the one outcome of a returning agent's assignment."""
@@ -326,7 +330,7 @@ class Forest:
         header = session.header
         reason = "settled" if activation.closing is None else activation.closing.cause
         told = header.parent is None or parent is not None or not outcomes
-        self.log(activation, Ended(reason, told, now))
+        self.log(activation, Ended(reason, told, now, activation.reports))
         if parent is not None:
             last = len(parent.children or ()) <= 1
             self.tell(

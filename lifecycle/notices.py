@@ -73,7 +73,7 @@ def notice_text(
     name: str,
     outcomes: tuple[Untold, ...],
     *,
-    reports: int,
+    reports: int | None,
     pending: int,
     crashed: bool = False,
     notes: tuple[str, ...] = (),
@@ -88,7 +88,8 @@ def notice_text(
         lines.append(f"Assignment {told.message}: {told.status}{cause}{detail}.")
     if not outcomes:
         lines.append("It had no assignment to tell of.")
-    lines.append(f"Reports: {reports}. Messages that still wait: {pending}.")
+    known = "not known" if reports is None else reports
+    lines.append(f"Reports: {known}. Messages that still wait: {pending}.")
     lines.extend(notes)
     lines.append(f"Its transcript is session {child}.")
     return "\n".join(lines)

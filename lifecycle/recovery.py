@@ -23,14 +23,13 @@ from ..mailbox.errors import (
     NotResumableError,
     UnsupportedLogError,
 )
-from ..mailbox.events import CallEnded, Concluded, Ended, Promoted, Told, TurnEnded
+from ..mailbox.events import CallEnded, Concluded, Ended, Told, TurnEnded
 from ..mailbox.keys import RESERVED
 from ..mailbox.session import Session, fold
 from ..mailbox.storage import Storage
 from ..mailbox.store import KeyRow, Reader
 from .activation import Activation, Life
 from .forest import Forest
-from .notices import promotable
 from .telling import telling_later
 
 __all__ = [
@@ -154,13 +153,9 @@ def repair(forest: Forest, loaded: Loaded, activation: Activation) -> bool:
 
 def _promote(forest: Forest, activation: Activation, now: int) -> None:
     """Judge what a kill left undecided as the end of its turn would have (R-260)."""
-    undecided = promotable(activation)
-    live = forest.live.values() if undecided else ()
-    if any(one.session.header.parent == activation.id for one in live):
-        return
-    for message_id in undecided:
-        if forest._spend_wake(activation, False) == "wakeup":
-            forest.log(activation, Promoted(message_id, now))
+    live = forest.live.values() if activation.session.inbox.staged else ()
+    if not any(one.session.header.parent == activation.id for one in live):
+        forest.promote(activation, now)
 
 
 def _answer(loaded: Loaded, place: int) -> tuple[str, str | None]:

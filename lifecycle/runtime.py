@@ -49,7 +49,7 @@ class Asked:
         self._runtime = runtime
         self._sender = sender
         self._key = key
-        self._asking = False
+        self._asking = 0
 
     async def __aenter__(self) -> KeyRow | None:
         runtime = self._runtime
@@ -59,8 +59,7 @@ class Asked:
             if self._key is None:
                 return None
             runtime.admission.open()
-            runtime.forest.keys.begin_asking()
-            self._asking = True
+            self._asking = runtime.forest.keys.begin_asking()
             return await runtime.storage.read(Reader.find, self._sender, self._key)
         except BaseException:
             self._leave()
@@ -71,7 +70,7 @@ class Asked:
 
     def _leave(self) -> None:
         if self._asking:
-            self._runtime.forest.keys.end_asking()
+            self._runtime.forest.keys.end_asking(self._asking)
         self._runtime.leave()
 
 

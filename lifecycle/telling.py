@@ -63,7 +63,7 @@ def telling_at_end(
         return None
     if parent.bound.policy.notices == "off" and not awaited:
         return None
-    return _notice(child, outcomes, given, awaited)
+    return _notice(child, outcomes, given, awaited, reports=child.reports)
 
 
 def telling_later(
@@ -87,7 +87,9 @@ def telling_later(
     if policy == "off":
         return None
     wakes = parent.life is Life.LIVE and policy in ("auto", "wakeup")
-    return _notice(child, outcomes, "wakeup" if wakes else "quiet", True, crashed)
+    given = "wakeup" if wakes else "quiet"
+    reports = None if crashed else child.session.reports
+    return _notice(child, outcomes, given, True, reports=reports, crashed=crashed)
 
 
 def _notice(
@@ -95,13 +97,15 @@ def _notice(
     outcomes: tuple[Untold, ...],
     given: Given,
     forced: bool,
+    *,
+    reports: int | None,
     crashed: bool = False,
 ) -> Telling:
     text = notice_text(
         child.id,
         child.name,
         outcomes,
-        reports=child.reports,
+        reports=reports,
         pending=len(child.session.inbox.waiting),
         crashed=crashed,
         notes=child.notes,

@@ -230,11 +230,15 @@ class Concluded:
 
 @record
 class Ended:
-    """The activation ended.  `told`: the same batch tells the parent every outcome."""
+    """The activation ended.  `told`: the same batch tells the parent every outcome.
+
+    `reports` is how many reports it made.
+    """
 
     reason: str
     told: bool
     at: int
+    reports: int = 0
 
 
 @record

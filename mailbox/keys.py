@@ -9,6 +9,8 @@ it in neither place (R-222, R-255).
 
 from __future__ import annotations
 
+from collections import deque
+
 from .errors import KeyConflictError, UsageError
 from .message import record
 from .store import KeyRow
@@ -32,23 +34,29 @@ class KeyTable:
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str], Known] = {}
-        self._asking = 0
-        self._durable: list[tuple[str, str]] = []
+        self._begun = 0
+        self._asking: dict[int, None] = {}
+        self._durable: deque[tuple[int, tuple[str, str]]] = deque()
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def begin_asking(self) -> None:
-        """An operation is about to ask the store."""
-        self._asking += 1
+    def begin_asking(self) -> int:
+        """An operation is about to ask the store; gives its number for the end."""
+        self._begun += 1
+        self._asking[self._begun] = None
+        return self._begun
 
-    def end_asking(self) -> None:
-        """That operation has left its span, or gave up."""
-        self._asking -= 1
-        if not self._asking:
-            for name in self._durable:
-                self._rows.pop(name, None)
-            self._durable.clear()
+    def end_asking(self, number: int) -> None:
+        """That operation has left its span, or gave up.
+
+        What became durable before the oldest of the others began leaves the table, so
+        that a stream of operations that overlap does not keep it for good.
+        """
+        del self._asking[number]
+        oldest = next(iter(self._asking), self._begun + 1)
+        while self._durable and self._durable[0][0] < oldest:
+            self._rows.pop(self._durable.popleft()[1], None)
 
     def add(self, sender: str, key: str, row: KeyRow, ticket: int) -> None:
         """A key was accepted."""
@@ -57,7 +65,7 @@ class KeyTable:
     def is_durable(self, sender: str, key: str) -> None:
         """A key's commit is done."""
         if self._asking:
-            self._durable.append((sender, key))
+            self._durable.append((self._begun, (sender, key)))
         else:
             self._rows.pop((sender, key), None)
 

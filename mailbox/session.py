@@ -108,6 +108,7 @@ class Session:
         "interrupted",
         "last_at",
         "open",
+        "reports",
         "results",
         "seq",
         "step",
@@ -135,6 +136,7 @@ class Session:
         self.interrupted: str | None = None
         self.transcript: Transcript = []
         self.unread = False
+        self.reports = 0
         self.untold: tuple[Untold, ...] = ()
         self.assignment: str | None = None
         self.concluded: Concluded | None = None
@@ -299,6 +301,7 @@ class Session:
         if self.open is not None or self.activation is None:
             raise IllegalEventError("a turn is open, or nothing is active")
         self.activation = None
+        self.reports = event.reports
         if event.told:
             self.untold = ()
 

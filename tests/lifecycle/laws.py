@@ -8,7 +8,7 @@ fixture `stage` runs them after each test.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ramet import (
     AssistantMessage,
@@ -61,6 +61,7 @@ def check_laws(
     order: Sequence[Entry] = (),
     *,
     told: bool = True,
+    orphans: Collection[str] = (),
 ) -> None:
     """Check every law that logs can break.
 
@@ -70,6 +71,8 @@ def check_laws(
         order: the events of the run in the order in which they became durable.
         told: whether every outcome must be told to a parent; a run with the notice
             policy `off` gives that up.
+        orphans: the sessions that the host made resident, which may have happened while
+            their parent was not live; they may outlive it.
     """
     logs = logs_of(reader)
     sessions = {name: fold(events) for name, events in logs.items()}
@@ -79,16 +82,18 @@ def check_laws(
         assert row is not None
         assert row.summary == sessions[name].summary(), f"index row of {name}"
         _check_log(name, events)
+        _check_steps(name, events)
         _check_occurrences(name, events, sessions[name])
         _check_order(name, events)
         _check_outcomes(name, events, sessions[name])
         _check_usage(name, reader, logs, sessions)
         ids.update(event.id for event in events if isinstance(event, Accepted))
     assert all(count == 1 for count in ids.values()), "a message id was used twice"
+    _check_keys(logs)
     if told:
         _check_told(logs, sessions)
     _check_requests(logs, requests)
-    _check_lives(logs, order)
+    _check_lives(logs, order, orphans)
 
 
 def _check_log(name: str, events: Sequence[Event]) -> None:
@@ -106,6 +111,34 @@ def _check_log(name: str, events: Sequence[Event]) -> None:
             assert active, f"{name} opened a turn without an activation"
             assert event.turn == turn + 1
             turn = event.turn
+
+
+def _check_steps(name: str, events: Sequence[Event]) -> None:
+    """What no event may do to the state that it finds (laws 4, 10, R-261)."""
+    session = Session()
+    for event in events:
+        if isinstance(event, Ended) and event.reason == "settled":
+            assert not session.inbox.claimable, f"{name} settled with a wakeup waiting"
+        elif isinstance(event, Promoted):
+            assert session.interrupted is None, f"{name} promoted after an interrupt"
+        elif isinstance(event, Accepted) and event.given != event.asked:
+            given = (event.asked, event.given)
+            assert event.asked == "wakeup", f"a quiet message of {name} was {given}"
+            assert event.given == "quiet" or event.source == "notice", (
+                f"{name}: {given}"
+            )
+        session.apply(event)
+
+
+def _check_keys(logs: Logs) -> None:
+    """Each key of a sender names one message, for good (law 19)."""
+    used = Counter(
+        (event.sender, event.key)
+        for events in logs.values()
+        for event in events
+        if isinstance(event, Accepted) and event.key is not None
+    )
+    assert all(count == 1 for count in used.values()), "a key was used twice"
 
 
 def _check_occurrences(name: str, events: Sequence[Event], session: Session) -> None:
@@ -198,23 +231,20 @@ def _check_told(logs: Logs, sessions: Mapping[str, Session]) -> None:
         parent = logs.get(header.parent or "")
         if parent is None:
             continue
-        told = Counter(
-            about
-            for event in parent
-            if isinstance(event, Accepted) and event.sender == name
-            for about in event.about
-        )
+        telling = [e for e in parent if isinstance(e, Accepted) and e.sender == name]
+        told = Counter(about for event in telling for about in event.about)
+        by = "outcome" if header.kind == "oneshot" else "notice"
+        assert all(e.source == by for e in telling if e.about), f"who told of {name}"
         if header.kind == "oneshot" and not header.background:
             assert not told, f"the call of {name} was told again"
             continue
         untold = {one.message for one in session.untold}
         outcomes = set()
-        for prefix in range(len(logs[name])):
-            event = logs[name][prefix]
-            if isinstance(event, (TurnEnded, Discarded, Concluded)):
-                before = {o.message for o in fold(logs[name][:prefix]).untold}
-                after = {o.message for o in fold(logs[name][: prefix + 1]).untold}
-                outcomes |= after - before
+        state = Session()
+        for event in logs[name]:
+            before = state.untold
+            state.apply(event)
+            outcomes |= {one.message for one in state.untold if one not in before}
         assert told.keys() == outcomes - untold, f"outcomes of {name} that were told"
         assert all(count == 1 for count in told.values())
 
@@ -249,7 +279,7 @@ def _check_transcript(name: str, transcript: Transcript) -> None:
         assert len(last.results) == len(last.calls)
 
 
-def _check_lives(logs: Logs, order: Sequence[Entry]) -> None:
+def _check_lives(logs: Logs, order: Sequence[Entry], orphans: Collection[str]) -> None:
     """At most one activation of each session, and children end first (laws 1, 10)."""
     active: set[str] = set()
     for entry in order:
@@ -260,7 +290,7 @@ def _check_lives(logs: Logs, order: Sequence[Entry]) -> None:
             active.discard(entry.session)
             if entry.event.reason == "crashed":
                 continue
-            for other in active:
+            for other in active.difference(orphans):
                 header = logs[other][0] if other in logs else None
                 assert not isinstance(header, Created) or (
                     header.parent != entry.session

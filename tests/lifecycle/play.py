@@ -1,0 +1,232 @@
+"""A random play over the running runtime: one seed, one run, every law looked at.
+
+Lives here: one play from its opening to its end, and the command that searches many
+seeds:
+
+    python -m tests.lifecycle.play --backend trio --kind pct --seeds 2000 --first 0
+
+The hosts and minds of a play are in `play_hosts.py` and `play_minds.py`, what they
+share in `play_world.py`, and what must hold in `play_checks.py` and `laws.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import get_args
+
+import anyio
+import attrs
+
+import ramet
+from ramet import Entry, Supervisor
+from tests.lifecycle.play_checks import check_end, check_logs, check_rest
+from tests.lifecycle.play_hosts import Host, Waiters
+from tests.lifecycle.play_minds import Minds
+from tests.lifecycle.play_world import Disk, World, steps
+from tests.schedules import Backend, Kind, run_seeded
+
+__all__ = ["Played", "main", "play", "replayable", "run_again"]
+
+_HOSTS = 3
+_REST_S = 0.001
+"""Virtual time passes only when nobody can run, so that any wait is a wait for rest."""
+
+
+@attrs.frozen
+class Played:
+    """A play that broke no law.
+
+    `order` are its events as they became durable, `marks` how many there were after
+    each batch.
+    """
+
+    order: list[Entry]
+    marks: list[int]
+    counts: Counter[str]
+
+    def digest(self) -> str:
+        """Stands for every event: two plays with one digest are the same."""
+        return hashlib.sha256(repr(self.order).encode()).hexdigest()[:16]
+
+
+def run_again(backend: Backend, kind: Kind, seed: int, *options: str) -> str:
+    """The command that plays one seed again."""
+    parts = [
+        f"python -m tests.lifecycle.play --backend {backend} --kind {kind}",
+        f"--seeds 1 --first {seed}",
+        *options,
+    ]
+    return " ".join(parts)
+
+
+@contextmanager
+def replayable(
+    backend: Backend, kind: Kind, seed: int, *options: str
+) -> Iterator[None]:
+    """A block whose failure says how to see it again."""
+    try:
+        yield
+    except Exception as error:
+        raise AssertionError(
+            f"{backend} {kind} seed {seed}: {_leaf(error)}\n"
+            f"again: {run_again(backend, kind, seed, *options)}"
+        ) from error
+
+
+def play(backend: Backend, kind: Kind, seed: int, *, breaking: bool = False) -> Played:
+    """Play one seed.
+
+    Args:
+        backend: on which loop.
+        kind: how the schedule is drawn.
+        seed: of the schedule and of everything else.
+        breaking: whether a commit fails on the way.
+
+    Raises:
+        AssertionError: a law was broken; the text says which, and how to play it again.
+    """
+    options = ("--breaking",) if breaking else ()
+    with replayable(backend, kind, seed, *options):
+        world = World(seed, breaking=breaking)
+        run_seeded(_play, world, backend=backend, seed=seed, kind=kind)
+        check_logs(world)
+        assert not world.broken, "; ".join(world.broken[:3])
+    world.counts["requests"] += len(world.requests)
+    world.counts["commits that failed"] += world.failed
+    for entry in world.order:
+        world.counts[type(entry.event).__name__] += 1
+    return Played(world.order, world.marks, world.counts)
+
+
+async def _play(world: World) -> None:
+    minds = Minds(world)
+    async with anyio.create_task_group() as world.group:
+        with anyio.CancelScope() as scope, _may_fail(world):
+            async with ramet.open(
+                world.store,
+                specs=[minds.goes_on, minds.returns],
+                model=minds.model,
+                ambient=world.ambient,
+            ) as supervisor:
+                world.supervisor = supervisor
+                Disk(world).attach(supervisor._runtime.storage)
+                with _may_fail(world):
+                    await _body(world, minds, scope)
+    check_end(world)
+
+
+@contextmanager
+def _may_fail(world: World) -> Iterator[None]:
+    """A block that the failed store of this play may end, and nothing else."""
+    try:
+        yield
+    except ramet.RametError as error:
+        expected = isinstance(
+            error, (ramet.SendUnknownError, ramet.PersistenceUnavailableError)
+        )
+        if not expected or not world.failed:
+            raise
+
+
+async def _body(world: World, minds: Minds, scope: anyio.CancelScope) -> None:
+    """What happens inside the open block."""
+    supervisor, setting = world.supervisor, world.setting
+    revoke = supervisor.register_setup(minds.lend)
+    roots = [(await supervisor.start_root(minds.goes_on, interactive=True)).id]
+    if setting.headless:
+        root = await supervisor.start_root(minds.returns, interactive=False)
+        roots.append(root.id)
+    if setting.killed_after is not None:
+        world.group.start_soon(_later, setting.killed_after, scope.cancel)
+    async with anyio.create_task_group() as waiting:
+        waiters = Waiters(world, waiting)
+        async with anyio.create_task_group() as hosts:
+            for _ in range(_HOSTS):
+                hosts.start_soon(Host(world, minds, roots, waiters).run)
+            hosts.start_soon(_revoke, world, revoke)
+            if setting.drained_after is not None:
+                hosts.start_soon(_drain, world, supervisor, setting.drained_after)
+        if setting.rests and not world.failed:
+            await anyio.sleep(_REST_S)
+            if not world.failed:
+                await check_rest(world, waiters)
+                world.counts["plays that rested"] += 1
+        waiting.cancel_scope.cancel()
+
+
+async def _later(count: int, action: Callable[[], None]) -> None:
+    await steps(count)
+    action()
+
+
+async def _revoke(world: World, revoke: Callable[[], None]) -> None:
+    await world.pause(100)
+    revoke()
+    world.revoked = True
+
+
+async def _drain(world: World, supervisor: Supervisor, after: int) -> None:
+    await steps(after)
+    try:
+        await supervisor.drain()
+    except ramet.RametError as error:
+        world.counts[f"drain {error.code}"] += 1
+        world.need(world.failed, "20 a drain failed", repr(error))
+
+
+def _leaf(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    name = "" if type(error) is AssertionError else f"{type(error).__name__}: "
+    return f"{name}{error}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Search many seeds; prints each failure and a summary, gives the exit status."""
+    from tests.lifecycle.recover import recover
+
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.lifecycle.play", description="Play many seeds."
+    )
+    parser.add_argument("--backend", choices=get_args(Backend), default="trio")
+    parser.add_argument("--kind", choices=get_args(Kind), default="walk")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=100, help="how many")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--breaking", action="store_true", help="a commit fails")
+    how.add_argument("--recover", action="store_true", help="kill, open again, go on")
+    chosen = parser.parse_args(arguments)
+    counts: Counter[str] = Counter()
+    whole = hashlib.sha256()
+    failures = 0
+    begin = time.monotonic()
+    for seed in range(chosen.first, chosen.first + chosen.seeds):
+        try:
+            if chosen.recover:
+                counts += recover(chosen.backend, chosen.kind, seed)
+                continue
+            played = play(chosen.backend, chosen.kind, seed, breaking=chosen.breaking)
+        except AssertionError as error:
+            failures += 1
+            print(f"BROKEN {error}", flush=True)
+        else:
+            counts += played.counts
+            whole.update(played.digest().encode())
+    for name, count in sorted(counts.items()):
+        print(f"{count:8} {name}")
+    print(
+        f"{chosen.seeds} seeds on {chosen.backend} by {chosen.kind} in"
+        f" {time.monotonic() - begin:.1f} s: {failures} broken;"
+        f" digest {whole.hexdigest()[:16]}"
+    )
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
