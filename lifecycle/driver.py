@@ -8,10 +8,7 @@ each wait it looks at the state again, and how a turn ends is read from the stat
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 import anyio
 
@@ -19,17 +16,14 @@ from ..actors.errors import ModelError, RequestTimeoutError
 from ..actors.model import Model, ModelRequest, TextDelta
 from ..actors.response import Assembled, ResponseAssembler, ResponseFault
 from ..actors.scope import Scope
-from ..actors.submission import Judged, Plan, Submission
-from ..actors.tool import Tool, ToolCall, call_key
-from ..actors.tool_run import failure_result, run_tool
+from ..actors.submission import Plan
 from ..actors.turn import COMPLETED, Finish, after_response
 from ..mailbox.backend import Backend
 from ..mailbox.backend_trio import protected
 from ..mailbox.errors import SendUnknownError
-from ..mailbox.events import CallEnded, RequestFailed, StepEnded, Submitted
-from ..mailbox.message import Call, CallResult
-from ..mailbox.session import ANSWERS
+from ..mailbox.events import RequestFailed, StepEnded
 from .activation import Activation, Closing, Life
+from .calls import Calls, log_submission
 from .current import CURRENT
 from .forest import Forest
 from .handle import Agent
@@ -45,9 +39,6 @@ from .returning import (
 from .teardown import until_gone
 
 __all__ = ["Driver"]
-
-_SENDING = frozenset(("report", "send_message"))
-"""Tools whose calls in one batch run one after the other, to keep their order."""
 
 
 class Driver:
@@ -126,9 +117,7 @@ class _Turn:
         "_assembler",
         "_backend",
         "_forest",
-        "_judged",
         "_narrowed",
-        "_over",
         "_plan",
         "_scope",
         "_session",
@@ -151,9 +140,7 @@ class _Turn:
         self._session = activation.session
         self._assembler: ResponseAssembler | None = None
         self._plan: Plan | None = None
-        self._judged: list[CallResult | None] = []
         self._narrowed = False
-        self._over = False
         self._scope = Scope(
             activation.session.header.kind,
             activation.bound,
@@ -162,7 +149,11 @@ class _Turn:
         )
 
     async def run(self) -> Finish:
-        """Step until the turn is over; the state may overrule what this gives."""
+        """Run the turn; the state may overrule what this gives."""
+        return await self._finished(await self._steps())
+
+    async def _steps(self) -> Finish:
+        """Step until the turn is over."""
         activation = self._activation
         forest = self._forest
         gate = forest.gate
@@ -183,15 +174,20 @@ class _Turn:
                 if any(call.name != "reply" for call in response.calls):
                     # A tool's body waits for the log; a return has none.
                     await gate.wait(activation.ticket)
-                await self._batch(response.calls)
+                calls = Calls(
+                    forest,
+                    activation,
+                    self._scope,
+                    self._agent,
+                    self._plan,
+                    self._narrowed,
+                )
+                await calls.run(response.calls)
                 if activation.gone or activation.stopped:
                     return COMPLETED
-                if self._over:
-                    now = forest.ambient.now_ms()
-                    return stopped_by(activation, "tool_calls", now)
-                finish = self._landed()
+                finish = self._landed(calls)
             if finish is not None:
-                return await self._finished(finish)
+                return finish
 
     # -- the model ---------------------------------------------------------------------
 
@@ -306,161 +302,23 @@ class _Turn:
         if response.calls:
             self._narrowed = ledger.narrowed
             self._plan = ledger.plan(response.calls)
-            self._submitted(self._plan.submission)
+            log_submission(forest, activation, self._plan.submission)
             return None
         waits = len(activation.children or ()) + len(self._session.inbox.waiting)
         waits += len(promotable(activation))
         decision = ledger.turn_ended(response.stop, response.text or None, waits)
-        self._submitted(decision.submission)
+        log_submission(forest, activation, decision.submission)
         return finished_by(activation, decision, now) or COMPLETED
 
-    def _submitted(self, submission: Submission | None) -> None:
-        if submission is not None:
-            self._forest.log(
-                self._activation,
-                Submitted(
-                    submission.place,
-                    submission.verdict,
-                    self._forest.ambient.now_ms(),
-                    submission.value,
-                    submission.errors,
-                ),
-            )
-
-    # -- the calls ---------------------------------------------------------------------
-
-    async def _batch(self, calls: tuple[Call, ...]) -> None:
-        """Run the calls of a response; its returns are judged first, in their order."""
-        self._judged = [self._judge(call, place) for place, call in enumerate(calls)]
-        self._ration(calls)
-        self._activation.batch = set()
-        if len(calls) == 1:
-            await self._call(calls[0], 0)
-        else:
-            async with anyio.create_task_group() as group:
-                sending: list[int] = []
-                for place, call in enumerate(calls):
-                    if call.name in _SENDING:
-                        sending.append(place)
-                    else:
-                        group.start_soon(self._call, call, place)
-                if sending:
-                    group.start_soon(self._in_order, calls, sending)
-        self._activation.batch = None
-
-    def _ration(self, calls: tuple[Call, ...]) -> None:
-        """Refuse the calls beyond the limit, in their order; answers are not spending.
-
-        The batch lands all the same, and then the agent is stopped (A-146, A-147).
-        """
-        limit = self._activation.bound.limits.tool_calls
-        if limit is None:
-            return
-        left = limit - self._session.usage.tool_calls
-        for place, call in enumerate(calls):
-            if self._judged[place] is not None or call.name in ANSWERS:
-                continue
-            if left > 0:
-                left -= 1
-                continue
-            text = f"not run: the limit tool_calls={limit} is spent"
-            self._judged[place] = CallResult(text, "tool-call-budget")
-            self._over = True
-
-    async def _in_order(self, calls: tuple[Call, ...], places: list[int]) -> None:
-        """What one batch sends is accepted in the order of its calls (R-035)."""
-        for place in places:
-            await self._call(calls[place], place)
-
-    @protected
-    async def _call(self, call: Call, place: int) -> None:
-        activation = self._activation
-        session = self._session
-        if activation.stopped:
-            return
-        result = self._judged[place]
-        if result is None:
-            tool = self._scope.find(call.name, narrowed=self._narrowed)
-            if isinstance(tool, CallResult):
-                result = tool
-            else:
-                result = await self._run(tool, call, place)
-        results = session.results
-        if (
-            activation.gone
-            or results is None
-            or place >= len(results)
-            or results[place] is not None
-        ):
-            return
-        now = self._forest.ambient.now_ms()
-        self._forest.log(
-            activation, CallEnded(place, result.content, now, result.error)
-        )
-
-    def _judge(self, call: Call, place: int) -> CallResult | None:
-        """What the ledger makes of a call; `None` when a tool is to be run."""
-        plan = self._plan
-        ledger = self._activation.ledger
-        if plan is None or ledger is None:
-            return None
-        disposition = plan.dispositions[place]
-        if disposition.action == "withhold":
-            return disposition.result
-        if disposition.action == "run":
-            return None
-        judged: Judged = ledger.submit(place, call.arguments)
-        self._submitted(judged.submission)
-        return judged.result
-
-    async def _run(self, tool: Tool, call: Call, place: int) -> CallResult:
-        activation = self._activation
-        session = self._session
-        identity = ToolCall(
-            agent=self._agent(activation),
-            place=place,
-            call_id=call.call_id,
-            key=call_key(activation.id, session.turn, session.step, place),
-            epoch=self._forest.gate.epochs.get(activation.id, 1),
-        )
-        installation = activation.installation
-        try:
-            for before in installation.before:
-                waiting = before(call.name, call.arguments, identity)
-                if inspect.isawaitable(waiting):
-                    await waiting
-        except Exception as error:
-            return failure_result(error)
-        refused = self._withdrawn(call.name) if installation.before else None
-        if refused is not None:
-            return refused
-        if activation.batch is not None:
-            activation.batch.add(place)
-        check = partial(self._withdrawn, call.name)
-        result = await run_tool(tool, call.arguments, identity, check)
-        try:
-            for after in installation.after:
-                replaced: Any = after(call.name, result, identity)
-                if inspect.isawaitable(replaced):
-                    replaced = await replaced
-                if isinstance(replaced, CallResult):
-                    result = replaced
-        except Exception as error:
-            return failure_result(error)
-        return result
-
-    def _withdrawn(self, name: str) -> CallResult | None:
-        """The result of a call whose tool was revoked while it waited to start."""
-        found = self._scope.find(name, narrowed=self._narrowed)
-        return found if isinstance(found, CallResult) else None
-
-    def _landed(self) -> Finish | None:
+    def _landed(self, calls: Calls) -> Finish | None:
         """What follows when every call of the batch has its result."""
         ledger = self._activation.ledger
+        now = self._forest.ambient.now_ms()
         self._plan = None
+        if calls.over:
+            return stopped_by(self._activation, "tool_calls", now)
         if ledger is None:
             return None
-        now = self._forest.ambient.now_ms()
         return finished_by(self._activation, ledger.landed(), now)
 
     # -- the end -----------------------------------------------------------------------

@@ -213,15 +213,31 @@ class Forest:
             self.accept(activation, "nudge", "ramet", (finish.nudge,), "wakeup")
 
     def promote(self, activation: Activation, now: int) -> None:
-        """Make occurrences of the undecided notices that nobody would read (R-260)."""
+        """Make occurrences of the undecided notices that nobody would read (R-260).
+
+        A returning agent that waits for its children is woken whatever the budget says,
+        since nothing else would (R-224).
+        """
+        session = activation.session
+        waits = session.returning and session.concluded is None
         for message_id in promotable(activation):
-            if self._spend_wake(activation, False) == "wakeup":
+            if self._spend_wake(activation, waits) == "wakeup":
                 self.log(activation, Promoted(message_id, now))
 
     def conclude(self, activation: Activation, conclusion: Concluded) -> None:
-        """Write the one outcome of a returning agent's assignment."""
-        if activation.session.concluded is None:
-            self.log(activation, conclusion)
+        """Write the one outcome of a returning agent's assignment.
+
+        From here on it is closing: nothing wakes it, and no request is made (A-031).
+        What still lives below it ends.
+        """
+        if activation.session.concluded is not None:
+            return
+        self.log(activation, conclusion)
+        if activation.life is Life.LIVE:
+            activation.life = Life.CLOSING
+        if activation.children:
+            below = list(activation.children.values())
+            self.close(below, Closing("cancelled", "its parent came to its end"))
 
     def _close_batch(self, activation: Activation, now: int) -> None:
         session = activation.session
@@ -280,6 +296,8 @@ class Forest:
         now = self.ambient.now_ms()
         if session.open is not None:
             self.end_turn(activation, Finish("cancelled", "cancelled"))
+        if closing is None and session.returning:
+            closing = Closing("cancelled", "its recipient had come to its end")
         if closing is not None and not closing.keeps:
             for _, message in list(session.inbox.waiting):
                 self.log(

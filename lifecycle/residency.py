@@ -144,10 +144,17 @@ class Residency:
         header = loaded.session.header
         if header.kind == "oneshot":
             raise NotResumableError(f"session {loaded.id} is a one-shot child")
+        session = loaded.session
+        if session.concluded is not None and session.activation is None:
+            raise NotResumableError(f"the assignment of session {loaded.id} has ended")
         parent = runtime.forest.live.get(header.parent or "")
         if parent is not None and parent.life is not Life.LIVE:
             parent = None
-        return self._revive(loaded, parent)
+        activation = self._revive(loaded, parent)
+        if activation.life is not Life.LIVE:
+            # The crash ended the only assignment of a headless root: so it ends too.
+            runtime.forest.rest(activation)
+        return activation
 
     def _not_resident(self, session_id: str) -> None:
         if session_id in self._runtime.forest.live:

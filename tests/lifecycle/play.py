@@ -28,7 +28,7 @@ from ramet import Entry, Supervisor
 from tests.lifecycle.play_checks import check_end, check_logs, check_rest
 from tests.lifecycle.play_hosts import Host, Waiters
 from tests.lifecycle.play_minds import Minds
-from tests.lifecycle.play_world import Disk, World, steps
+from tests.lifecycle.play_world import Disk, Setting, World, steps
 from tests.schedules import Backend, Kind, run_seeded
 
 __all__ = ["Played", "main", "play", "replayable", "run_again"]
@@ -43,11 +43,13 @@ class Played:
     """A play that broke no law.
 
     `order` are its events as they became durable, `marks` how many there were after
-    each batch.
+    each batch; `resumed` the sessions that the host made resident.
     """
 
     order: list[Entry]
     marks: list[int]
+    resumed: set[str]
+    setting: Setting
     counts: Counter[str]
 
     def digest(self) -> str:
@@ -101,7 +103,7 @@ def play(backend: Backend, kind: Kind, seed: int, *, breaking: bool = False) -> 
     world.counts["commits that failed"] += world.failed
     for entry in world.order:
         world.counts[type(entry.event).__name__] += 1
-    return Played(world.order, world.marks, world.counts)
+    return Played(world.order, world.marks, world.resumed, world.setting, world.counts)
 
 
 async def _play(world: World) -> None:

@@ -74,7 +74,6 @@ class Host:
             self._cancel,
             self._cancel_by_id,
             self._resume,
-            self._release,
             self._wait,
             self._drain_below,
         ]
@@ -126,11 +125,17 @@ class Host:
         return key, self._world.text() if key is None else "with a key"
 
     async def _sent(
-        self, operation: Awaitable[object], sender: str, key: str | None, text: str
+        self,
+        operation: Awaitable[object],
+        sender: str,
+        key: str | None,
+        text: str,
+        *,
+        waits: bool = False,
     ) -> None:
         named = None if key is None else (sender, key)
         content = text if key is None else None
-        await self._world.sent(operation, content, key=named)
+        await self._world.sent(operation, content, key=named, waits=waits)
 
     # -- operations --------------------------------------------------------------------
 
@@ -154,7 +159,7 @@ class Host:
         if root is not None:
             key, text = self._key("c1")
             call = self._world.supervisor.call(root, self._minds.returns, text, key=key)
-            await self._sent(call, root.id, key, text)
+            await self._sent(call, root.id, key, text, waits=True)
 
     async def _follow_up(self) -> None:
         family = self._family()
@@ -211,10 +216,15 @@ class Host:
         if sessions:
             session = self._world.dice.choice(sessions)
             self._world.resumed.add(session)
-            await self._world.supervisor.resume(session)
+            try:
+                await self._world.supervisor.resume(session)
+            finally:
+                # It may be resident also when the host was cut: then nobody else would.
+                self._world.group.start_soon(self._release, session)
 
-    async def _release(self) -> None:
-        agent = self._anybody()
+    async def _release(self, session: str) -> None:
+        await self._world.pause(40)
+        agent = self._world.supervisor.agent(session)
         if agent is not None:
             agent.release()
 

@@ -17,7 +17,7 @@ from ramet.mailbox.events import RequestFailed, StepEnded, TurnOpened
 from ramet.mailbox.session import fold
 from tests.lifecycle.play_world import World
 
-__all__ = ["Minds"]
+__all__ = ["Minds", "response"]
 
 
 class Minds:
@@ -43,19 +43,19 @@ class Minds:
     async def think(self, request: ModelRequest) -> str | ModelResponse:
         """Answer, call a few tools, return a value, or fail."""
         world, dice = self._world, self._world.dice
-        self._look(request)
+        self.look(request)
         world.requests.append(request)
         await world.pause()
         returning = request.name == "returns"
         chance = dice.random()
         if world.calls_left <= 0 or chance < 0.35:
             if returning and dice.random() < 0.8:
-                return _response([("reply", {"value": "v"})])
+                return response([("reply", {"value": "v"})])
             return "done"
         if chance < 0.4:
             raise ValueError("this mind fails")
         world.calls_left -= 1
-        return _response(self._calls(returning))
+        return response(self._calls(returning))
 
     def _calls(self, returning: bool) -> list[tuple[str, dict[str, Any]]]:
         dice = self._world.dice
@@ -75,7 +75,7 @@ class Minds:
             likely.append(("reply", {"value": "v"}))
         return [dice.choice(likely) for _ in range(dice.choice((1, 1, 2, 3)))]
 
-    def _look(self, request: ModelRequest) -> None:
+    def look(self, request: ModelRequest) -> None:
         """What must hold at the instant at which a model is asked."""
         world = self._world
         runtime = world.supervisor._runtime
@@ -136,7 +136,7 @@ class Minds:
         world, agent = self._world, self._body(call)
         text = world.text()
         asked = world.supervisor.call(agent, self.returns, text)
-        outcome = await world.sent(asked, text)
+        outcome = await world.sent(asked, text, waits=True)
         known = outcome.status in ("completed", "failed", "cancelled", "stopped")
         world.need(known, "11 an outcome", outcome)
         return outcome.status
@@ -181,6 +181,7 @@ class Minds:
         setup.add_tool(lent)
 
 
-def _response(calls: list[tuple[str, dict[str, Any]]]) -> ModelResponse:
+def response(calls: list[tuple[str, dict[str, Any]]]) -> ModelResponse:
+    """A response with calls: the names of tools, and their arguments."""
     made = tuple([Call(name, json.dumps(arguments)) for name, arguments in calls])
     return ModelResponse("a step", made, "tool_calls")

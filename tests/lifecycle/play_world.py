@@ -37,12 +37,18 @@ EPOCH_S = 1_000_000_000.0
 class Setting:
     """What the seed decides beforehand.
 
-    `slowest` are the most steps that a commit takes; `threaded` whether batches are
-    handed over as to a writer's thread; `fails_at` the commit that fails, if one does,
-    and `fails_after` whether it was stored nevertheless; `calls` how often minds may
-    call tools; `killed_after` and `drained_after` the steps after which the host cancels
-    the scope around the open block, or drains; `headless` whether there is a second,
-    returning root; `rests` whether the play waits for rest before it leaves.
+    Attributes:
+        slowest: the most steps that a commit takes.
+        threaded: whether batches are handed over as to a writer's thread.
+        fails_at: the commit that fails, if one does.
+        fails_after: whether what fails was stored nevertheless.
+        calls: how often minds may call tools.
+        policy: of everybody.
+        killed_after: the steps after which the scope around the open block is
+            cancelled, if it is.
+        drained_after: the steps after which the host drains, if it does.
+        headless: whether there is a second, returning root.
+        rests: whether the play waits for rest before it leaves.
     """
 
     slowest: int
@@ -83,6 +89,11 @@ class Setting:
 class World:
     """What everybody in one play shares.
 
+    Args:
+        seed: of its dice.
+        breaking: whether a commit fails.
+        generation: how often it was killed; each has a later clock and other ids.
+
     Attributes:
         dice: all chance but that of the schedule.
         order: the events in the order in which they became durable.
@@ -99,10 +110,13 @@ class World:
     supervisor: Supervisor
     group: TaskGroup
 
-    def __init__(self, seed: int, *, breaking: bool = False) -> None:
+    def __init__(
+        self, seed: int, *, breaking: bool = False, generation: int = 0
+    ) -> None:
         self.dice = random.Random(seed)
         self.setting = Setting.draw(self.dice, breaking=breaking)
-        self.ambient = Ambient(lambda: EPOCH_S, random.Random(seed))
+        chance = random.Random(f"{seed} {generation}")
+        self.ambient = Ambient(lambda: EPOCH_S + generation, chance)
         self.store = MemoryStore()
         self.order: list[Entry] = []
         self.marks: list[int] = []
@@ -147,6 +161,7 @@ class World:
         *,
         key: tuple[str, str] | None = None,
         stored: bool = True,
+        waits: bool = False,
     ) -> T:
         """Await a send and write down how it ended.
 
@@ -155,6 +170,8 @@ class World:
             content: what is sent, if nothing else has the same content.
             key: the sender and its key, if it has one.
             stored: whether the send returns only when the message is stored.
+            waits: whether it goes on to wait for an outcome once it has sent, so that a
+                store that fails meanwhile says nothing of the send.
         """
         try:
             result = await operation
@@ -165,7 +182,8 @@ class World:
             raise
         except ramet.RametError as error:
             self.counts[error.code] += 1
-            self.refused.append((error.code, content))
+            if not (waits and isinstance(error, ramet.PersistenceUnavailableError)):
+                self.refused.append((error.code, content))
             raise
         sent = getattr(result, "message_id", result)
         if stored and isinstance(sent, str):

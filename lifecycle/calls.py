@@ -1,0 +1,219 @@
+"""The calls of one response: judged, rationed, run at once, and logged one by one.
+
+Lives here: what happens between a response with calls and its last result.  Returns
+are judged first, in their order; what a limit does not cover is refused; the rest runs
+at the same time, but for what sends messages, which keeps its order.  Each result is
+logged as it comes; the fold says when the batch has landed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import anyio
+
+from ..actors.scope import Scope
+from ..actors.submission import Judged, Plan, Submission
+from ..actors.tool import Tool, ToolCall, call_key
+from ..actors.tool_run import failure_result, run_tool
+from ..mailbox.backend_trio import protected
+from ..mailbox.events import CallEnded, Submitted
+from ..mailbox.message import Call, CallResult
+from ..mailbox.session import ANSWERS
+from .activation import Activation
+from .forest import Forest
+from .handle import Agent
+
+__all__ = ["Calls", "log_submission"]
+
+_SENDING = frozenset(("report", "send_message"))
+"""Tools whose calls in one batch run one after the other, to keep their order."""
+
+
+class Calls:
+    """Runs the calls of one response of an agent.
+
+    Args:
+        forest: where results are logged.
+        activation: whose calls they are.
+        scope: which tools may run.
+        agent: gives the handle that tools act by.
+        plan: what the ledger makes of the response; `None` for an agent that converses.
+        narrowed: whether only the return may be called.
+    """
+
+    __slots__ = (
+        "_activation",
+        "_agent",
+        "_forest",
+        "_judged",
+        "_narrowed",
+        "_plan",
+        "_scope",
+        "_session",
+        "over",
+    )
+
+    def __init__(
+        self,
+        forest: Forest,
+        activation: Activation,
+        scope: Scope,
+        agent: Callable[[Activation], Agent],
+        plan: Plan | None,
+        narrowed: bool,
+    ) -> None:
+        self._forest = forest
+        self._activation = activation
+        self._session = activation.session
+        self._scope = scope
+        self._agent = agent
+        self._plan = plan
+        self._narrowed = narrowed
+        self._judged: list[CallResult | None] = []
+        self.over = False
+
+    async def run(self, calls: tuple[Call, ...]) -> None:
+        """Run them all; `over` says whether a limit refused some (A-146)."""
+        self._judged = [self._judge(call, place) for place, call in enumerate(calls)]
+        self._ration(calls)
+        self._activation.batch = set()
+        if len(calls) == 1:
+            await self._call(calls[0], 0)
+        else:
+            async with anyio.create_task_group() as group:
+                sending: list[int] = []
+                for place, call in enumerate(calls):
+                    if call.name in _SENDING:
+                        sending.append(place)
+                    else:
+                        group.start_soon(self._call, call, place)
+                if sending:
+                    group.start_soon(self._in_order, calls, sending)
+        self._activation.batch = None
+
+    def _ration(self, calls: tuple[Call, ...]) -> None:
+        """Refuse the calls beyond the limit, in their order; answers are not spending.
+
+        The batch lands all the same, and then the agent is stopped (A-146, A-147).
+        """
+        limit = self._activation.bound.limits.tool_calls
+        if limit is None:
+            return
+        left = limit - self._session.usage.tool_calls
+        for place, call in enumerate(calls):
+            if self._judged[place] is not None or call.name in ANSWERS:
+                continue
+            if left > 0:
+                left -= 1
+                continue
+            text = f"not run: the limit tool_calls={limit} is spent"
+            self._judged[place] = CallResult(text, "tool-call-budget")
+            self.over = True
+
+    async def _in_order(self, calls: tuple[Call, ...], places: list[int]) -> None:
+        """What one batch sends is accepted in the order of its calls (R-035)."""
+        for place in places:
+            await self._call(calls[place], place)
+
+    @protected
+    async def _call(self, call: Call, place: int) -> None:
+        activation = self._activation
+        session = self._session
+        if activation.stopped:
+            return
+        result = self._judged[place]
+        if result is None:
+            tool = self._scope.find(call.name, narrowed=self._narrowed)
+            if isinstance(tool, CallResult):
+                result = tool
+            else:
+                result = await self._run(tool, call, place)
+        results = session.results
+        if (
+            activation.gone
+            or results is None
+            or place >= len(results)
+            or results[place] is not None
+        ):
+            return
+        now = self._forest.ambient.now_ms()
+        self._forest.log(
+            activation, CallEnded(place, result.content, now, result.error)
+        )
+
+    def _judge(self, call: Call, place: int) -> CallResult | None:
+        """What the ledger makes of a call; `None` when a tool is to be run."""
+        plan = self._plan
+        ledger = self._activation.ledger
+        if plan is None or ledger is None:
+            return None
+        disposition = plan.dispositions[place]
+        if disposition.action == "withhold":
+            return disposition.result
+        if disposition.action == "run":
+            return None
+        judged: Judged = ledger.submit(place, call.arguments)
+        log_submission(self._forest, self._activation, judged.submission)
+        return judged.result
+
+    async def _run(self, tool: Tool, call: Call, place: int) -> CallResult:
+        activation = self._activation
+        session = self._session
+        identity = ToolCall(
+            agent=self._agent(activation),
+            place=place,
+            call_id=call.call_id,
+            key=call_key(activation.id, session.turn, session.step, place),
+            epoch=self._forest.gate.epochs.get(activation.id, 1),
+        )
+        installation = activation.installation
+        try:
+            for before in installation.before:
+                waiting = before(call.name, call.arguments, identity)
+                if inspect.isawaitable(waiting):
+                    await waiting
+        except Exception as error:
+            return failure_result(error)
+        refused = self._withdrawn(call.name) if installation.before else None
+        if refused is not None:
+            return refused
+        if activation.batch is not None:
+            activation.batch.add(place)
+        check = partial(self._withdrawn, call.name)
+        result = await run_tool(tool, call.arguments, identity, check)
+        try:
+            for after in installation.after:
+                replaced: Any = after(call.name, result, identity)
+                if inspect.isawaitable(replaced):
+                    replaced = await replaced
+                if isinstance(replaced, CallResult):
+                    result = replaced
+        except Exception as error:
+            return failure_result(error)
+        return result
+
+    def _withdrawn(self, name: str) -> CallResult | None:
+        """The result of a call whose tool was revoked while it waited to start."""
+        found = self._scope.find(name, narrowed=self._narrowed)
+        return found if isinstance(found, CallResult) else None
+
+
+def log_submission(
+    forest: Forest, activation: Activation, submission: Submission | None
+) -> None:
+    """Log what the ledger records of a return, if it is anything."""
+    if submission is not None:
+        forest.log(
+            activation,
+            Submitted(
+                submission.place,
+                submission.verdict,
+                forest.ambient.now_ms(),
+                submission.value,
+                submission.errors,
+            ),
+        )
