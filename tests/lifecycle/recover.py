@@ -16,7 +16,7 @@ import attrs
 import ramet
 from ramet import Agent, Entry, MemoryStore, ModelRequest, ModelResponse
 from ramet.mailbox.events import Accepted
-from ramet.mailbox.session import Session
+from ramet.mailbox.session import Session, fold
 from ramet.mailbox.store import Batch
 from tests.lifecycle.laws import check_laws
 from tests.lifecycle.play import Played, play, replayable
@@ -118,7 +118,9 @@ class _CalmMinds(Minds):
 
 async def _recover(world: World) -> None:
     minds = _CalmMinds(world)
-    roots = [it.session for it in world.headers(roots=True) if it.parent is None]
+    headers = world.headers(roots=True)
+    roots = [it.session for it in headers if it.parent is None]
+    roots = [root for root in roots if not _is_over(world, root)]
     world.resumed.update(roots)
     async with anyio.create_task_group() as world.group:
         waiters = Waiters(world, world.group)
@@ -144,6 +146,12 @@ async def _recover(world: World) -> None:
     check_end(world)
 
 
+def _is_over(world: World, root: str) -> bool:
+    """Whether a root has returned, and so cannot be continued."""
+    session = fold(world.store.load(root))
+    return session.concluded is not None and session.activation is None
+
+
 async def _go_on(world: World, root: Agent) -> None:
     """Repeat what had a key, send something new, and wake every child."""
     supervisor = world.supervisor
@@ -167,9 +175,7 @@ def _check_recovered(world: World) -> None:
     for header in world.headers(roots=True):
         if header.parent is not None and header.parent not in world.resumed:
             continue
-        session = Session()
-        for event in world.store.load(header.session):
-            session.apply(event)
+        session = fold(world.store.load(header.session))
         name = header.session
         world.need(session.activation is None, "R-117 without an end", name)
         world.need(session.open is None, "R-175 a turn without an end", name)

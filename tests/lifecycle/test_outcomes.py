@@ -373,3 +373,119 @@ async def test_minds_are_asked_in_one_session_each(stage: Stage) -> None:
         for root in roots:
             await root.wait_idle()
         assert (await sup.usage(roots[0].id)).own.requests == 1
+
+
+@pytest.mark.case("A-031", "R-149")
+async def test_no_request_follows_a_return_whatever_waits(stored: Stage) -> None:
+    hold, busy = Gate(), Gate()
+    model = ScriptedModel(
+        {
+            "lead": [step("thanks")],
+            "oracle": [
+                step(calls=[call("reply", value="yes")], hold=hold),
+            ],
+            "scout": [step("x", hold=busy)],
+        }
+    )
+    stored.whole = False
+    async with stored.open(model) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        begun = await sup.start_call(root, ORACLE, "well?")
+        oracle = resident(sup, begun.child_id)
+        await hold.reached()
+        scout = await start(sup, oracle, SCOUT)
+        report = await sup.report_from(scout, "wait!", delivery="wakeup")
+        hold.open()
+        outcome = await sup.wait(begun.message_id)
+        assert outcome.unwrap() == "yes"
+        await gone(oracle)
+        assert len(model.requests_of("oracle")) == 1
+        assert report in [e.id for e in of(stored.log(oracle), Discarded)]
+        status = await sup.message(report)
+        assert status.state == "discarded"
+        assert "end" in (status.cause or "")
+
+
+@pytest.mark.case("A-146", "A-147")
+async def test_a_batch_beyond_the_tool_calls_runs_the_first_and_stops(
+    stage: Stage,
+) -> None:
+    ran: list[int] = []
+
+    async def dig(place: int) -> str:
+        """Dig.
+
+        Args:
+            place: where.
+        """
+        ran.append(place)
+        return "dug"
+
+    spec = AgentSpec("worker", tools=[dig], limits=ramet.Limits(tool_calls=3))
+    model = ScriptedModel(
+        {"worker": [step(calls=[call("dig", place=n) for n in range(5)])]}
+    )
+    async with stage.open(model, specs=[spec]) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        outcome = await sup.call(root, spec, "dig")
+        assert (outcome.status, outcome.axis) == ("stopped", "tool_calls")
+        assert sorted(ran) == [0, 1, 2]
+        line = (await sup.children(root.id))[0]
+        assert line.tool_calls == 3
+
+
+@pytest.mark.case("A-148")
+async def test_the_limits_of_open_hold_for_each_agent(stage: Stage) -> None:
+    asked: list[str] = []
+
+    async def mind(request: ModelRequest) -> str:
+        asked.append(request.name)
+        return "no reply"
+
+    spec = AgentSpec("worker", model=ramet.FunctionModel(mind))
+    store = ramet.MemoryStore()
+    limits = ramet.Limits(requests=2)
+    async with ramet.open(store, specs=[spec], limits=limits) as sup:
+        root = await sup.start_root(spec, interactive=True)
+        outcome = await sup.call(root, spec, "go")
+        assert (outcome.status, outcome.axis) == ("stopped", "requests")
+        assert outcome.cause == "request-budget"
+        assert asked == ["worker", "worker"]
+
+
+@pytest.mark.case("A-008")
+async def test_a_choice_is_blocked_where_the_tools_cannot_be_narrowed(
+    stage: Stage,
+) -> None:
+    async def mind(request: ModelRequest) -> str:
+        raise AssertionError("no request may be made")
+
+    capabilities = ramet.ModelCapabilities(narrowing=False)
+    model = ramet.FunctionModel(mind, capabilities=capabilities)
+    spec = AgentSpec("worker", model=model)
+    async with ramet.open(":memory:", specs=[spec]) as sup:
+        root = await sup.start_root(spec, interactive=True)
+        outcome = await sup.call(root, spec, "go", contract=ramet.Choice(["yes", "no"]))
+        assert (outcome.status, outcome.cause) == (
+            "blocked",
+            "output-contract-unavailable",
+        )
+        assert outcome.usage.own.requests == 0
+        with pytest.raises(ramet.AgentBlockedError):
+            outcome.unwrap()
+
+
+@pytest.mark.parametrize("axis", ["concurrency", "agents", "start_deadline_s"])
+async def test_a_limit_that_is_not_enforced_is_refused_by_name(
+    stage: Stage, axis: str
+) -> None:
+    limits = ramet.Limits(**{axis: 1})
+    with pytest.raises(ramet.UsageError, match=axis):
+        AgentSpec("worker", limits=limits)
+    with pytest.raises(ramet.UsageError, match=axis):
+        async with ramet.open(":memory:", limits=limits):
+            pass
+    async with ramet.open(":memory:") as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        with pytest.raises(ramet.UsageError, match=axis):
+            await sup.call(root, LEAD, "go", limits=limits)
