@@ -104,7 +104,10 @@ class ResponseAssembler:
         if self._fault is not None:
             return
         kind = type(event)
-        if kind is ResponseEnded:
+        odd = _odd_field(event)
+        if odd is not None:
+            self._break(f"the model port gave a {kind.__name__} with an odd {odd}")
+        elif kind is ResponseEnded:
             self._add_end(event)  # type: ignore[arg-type]
         elif kind is CallDone:
             self._finish_call(event)  # type: ignore[arg-type]
@@ -248,6 +251,84 @@ class ResponseAssembler:
         elif stop == "refusal":
             refusal = ""
         return Assembled(text, calls, stop, self.usage, refusal)
+
+
+_FIELDS: dict[type, tuple[tuple[str, type], ...]] = {
+    TextDelta: (("text", str),),
+    CallStarted: (("place", int), ("name", str), ("call_id", str)),
+    ArgumentsDelta: (("place", int), ("text", str)),
+    CallDone: (("place", int), ("arguments", str)),
+    Refused: (("text", str),),
+}
+
+_COUNTS = (
+    "requests",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_creation_tokens",
+    "tool_calls",
+)
+
+_MOST = 2**53 - 1
+
+
+def _odd_field(event: object) -> str | None:
+    """The field of an event that is not what the port promises, by name.
+
+    What a log could not hold must not get into it: it would end the whole store.
+    """
+    if type(event) is ResponseEnded:
+        return _odd_end(event)
+    for name, kind in _FIELDS.get(type(event), ()):
+        if type(getattr(event, name)) is not kind:
+            return name
+    return None
+
+
+def _odd_end(ended: ResponseEnded) -> str | None:
+    whole = ended.response
+    if type(ended.stop) is not str:
+        return "stop"
+    if _odd_usage(ended.usage):
+        return "usage"
+    if ended.calls is not None and _odd_calls(ended.calls):
+        return "call"
+    if whole is None:
+        return None
+    if type(whole) is not ModelResponse:
+        return "response"
+    if type(whole.text) is not str:
+        return "text"
+    if type(whole.stop) is not str:
+        return "stop"
+    if _odd_usage(whole.usage):
+        return "usage"
+    return "call" if _odd_calls(whole.calls) else None
+
+
+def _odd_calls(calls: object) -> bool:
+    if type(calls) is not tuple:
+        return True
+    return any(
+        type(call) is not Call
+        or type(call.name) is not str
+        or type(call.arguments) is not str
+        or type(call.call_id) is not str
+        for call in calls
+    )
+
+
+def _odd_usage(usage: object) -> bool:
+    if usage is None:
+        return False
+    if type(usage) is not Usage:
+        return True
+    for name in _COUNTS:
+        count = getattr(usage, name)
+        if count is not None and (type(count) is not int or not 0 <= count <= _MOST):
+            return True
+    return False
 
 
 def _agree(named: tuple[Call, ...], streamed: tuple[Call, ...]) -> bool:

@@ -21,7 +21,7 @@ from ..mailbox.message import CallResult
 from .render import render
 from .tool import Tool, ToolCall, read_call
 
-__all__ = ["TEXT_LIMIT", "failure_result", "run_tool"]
+__all__ = ["TEXT_LIMIT", "checked_result", "failure_result", "run_tool"]
 
 TEXT_LIMIT = 1000
 """The characters that an error result has at most of an exception's own text."""
@@ -74,10 +74,21 @@ def failure_result(error: BaseException) -> CallResult:
         text = "(its text cannot be read)"
     if len(text) > TEXT_LIMIT:
         text = f"{text[:TEXT_LIMIT]}..."
-    if isinstance(error, RametError):
+    if isinstance(error, RametError) and type(error.code) is str:
         return CallResult(text, error.code)
     name = type(error).__name__
     return CallResult(f"{name}: {text}" if text else name, "TOOL_FAILED")
+
+
+def checked_result(result: CallResult) -> CallResult:
+    """Give a result that a tool or a hook made, if a log can hold it."""
+    whole = type(result) is CallResult and type(result.content) is str
+    if whole and (result.error is None or type(result.error) is str):
+        return result
+    return CallResult(
+        "The tool ran, but its CallResult holds something else than text.",
+        "TOOL_FAILED",
+    )
 
 
 def _attempted(
@@ -101,7 +112,7 @@ def _attempted(
 
 def _result(value: Any) -> CallResult:
     if isinstance(value, CallResult):
-        return value
+        return checked_result(value)
     try:
         return CallResult(render(value))
     except UsageError as error:

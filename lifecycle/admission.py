@@ -27,6 +27,7 @@ from ..mailbox.errors import (
     ParentUnavailableError,
     PersistenceUnavailableError,
     UnauthorizedError,
+    UsageError,
 )
 from ..mailbox.events import Created, Kind
 from ..mailbox.keys import Known
@@ -191,6 +192,12 @@ class Admission:
         if activation.session.header.parent is not None:
             raise UnauthorizedError(
                 f"{activation.id} is no root: its parent sends it a followup"
+            )
+        session = activation.session
+        if session.returning and session.assignment is not None:
+            raise UsageError(
+                f"{activation.id} returns one value and has its assignment already:"
+                " start another headless root"
             )
         return self._accept(activation, "host", send)
 

@@ -18,7 +18,8 @@ import anyio
 from ..actors.scope import Scope
 from ..actors.submission import Judged, Plan, Submission
 from ..actors.tool import Tool, ToolCall, call_key
-from ..actors.tool_run import failure_result, run_tool
+from ..actors.tool_run import checked_result, failure_result, run_tool
+from ..mailbox.backend import Backend
 from ..mailbox.backend_trio import protected
 from ..mailbox.events import CallEnded, Submitted
 from ..mailbox.message import Call, CallResult
@@ -38,6 +39,7 @@ class Calls:
 
     Args:
         forest: where results are logged.
+        backend: tells whose cancel an exception is.
         activation: whose calls they are.
         scope: which tools may run.
         agent: gives the handle that tools act by.
@@ -48,6 +50,7 @@ class Calls:
     __slots__ = (
         "_activation",
         "_agent",
+        "_backend",
         "_forest",
         "_judged",
         "_narrowed",
@@ -60,6 +63,7 @@ class Calls:
     def __init__(
         self,
         forest: Forest,
+        backend: Backend,
         activation: Activation,
         scope: Scope,
         agent: Callable[[Activation], Agent],
@@ -67,6 +71,7 @@ class Calls:
         narrowed: bool,
     ) -> None:
         self._forest = forest
+        self._backend = backend
         self._activation = activation
         self._session = activation.session
         self._scope = scope
@@ -131,7 +136,7 @@ class Calls:
             if isinstance(tool, CallResult):
                 result = tool
             else:
-                result = await self._run(tool, call, place)
+                result = await self._ran(tool, call, place)
         results = session.results
         if (
             activation.gone
@@ -159,6 +164,15 @@ class Calls:
         judged: Judged = ledger.submit(place, call.arguments)
         log_submission(self._forest, self._activation, judged.submission)
         return judged.result
+
+    async def _ran(self, tool: Tool, call: Call, place: int) -> CallResult:
+        """Run a call; a cancel exception that is nobody's cancel is its failure."""
+        try:
+            return await self._run(tool, call, place)
+        except anyio.get_cancelled_exc_class() as error:
+            if not self._backend.stray_cancel():
+                raise
+            return failure_result(error)
 
     async def _run(self, tool: Tool, call: Call, place: int) -> CallResult:
         activation = self._activation
@@ -191,7 +205,7 @@ class Calls:
                 if inspect.isawaitable(replaced):
                     replaced = await replaced
                 if isinstance(replaced, CallResult):
-                    result = replaced
+                    result = checked_result(replaced)
         except Exception as error:
             return failure_result(error)
         return result

@@ -100,7 +100,7 @@ class Driver:
         except SendUnknownError:
             return Finish("cancelled", "drain", "the store failed")
         except (Exception, SystemExit) as error:
-            return turn.failed("unclassified", f"{type(error).__name__}: {error}")
+            return turn.failed("unclassified", text_of(error))
         finally:
             turn.keep_partial()
         if not activation.stopped and deadline is not None:
@@ -176,6 +176,7 @@ class _Turn:
                     await gate.wait(activation.ticket)
                 calls = Calls(
                     forest,
+                    self._backend,
                     activation,
                     self._scope,
                     self._agent,
@@ -230,6 +231,10 @@ class _Turn:
             return await self._stream(model, self._request())
         except (Exception, SystemExit) as error:
             return self._request_failed(_leaf(error))
+        except anyio.get_cancelled_exc_class() as error:
+            if not self._backend.stray_cancel():
+                raise
+            return self._request_failed(error)
 
     async def _stream(
         self, model: Model, request: ModelRequest
@@ -253,8 +258,8 @@ class _Turn:
         if isinstance(error, ModelError):
             timed_out = isinstance(error, RequestTimeoutError)
             cause = "request-timeout" if timed_out else "provider-error"
-            code, usage = error.code, error.usage
-        text = f"{type(error).__name__}: {error}"[:500]
+            code, usage = str(error.code), error.usage
+        text = text_of(error)
         if not self._activation.gone:
             now = self._forest.ambient.now_ms()
             self._forest.log(self._activation, RequestFailed(code, text, now, usage))
@@ -349,3 +354,12 @@ def _leaf(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
+
+
+def text_of(error: BaseException) -> str:
+    """The class and the text of an error, short, also where its text cannot be had."""
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"[:500]
+    except Exception:
+        return f"{name}: (its text cannot be read)"

@@ -13,6 +13,7 @@ from typing import Any
 from ..actors.outcome import Outcome, TreeUsage
 from ..mailbox.errors import (
     CorruptLogError,
+    DrainingError,
     ParkedError,
     PersistenceUnavailableError,
     UnknownMessageError,
@@ -32,6 +33,7 @@ from .readers import (
     explain_row,
     explain_session,
     listing_of,
+    opens_assignment,
     outcome_in,
     parked_in,
     status_in,
@@ -173,6 +175,7 @@ class Inquiry:
         session_id = await self._place(message_id)
         self._forbid_own(session_id, message_id)
         changed = _Changed()
+        runtime.waits.enter()
         try:
             while True:
                 changed.forget()
@@ -181,8 +184,7 @@ class Inquiry:
                     outcome = await self.outcome(message_id)
                     if outcome is not None:
                         return outcome
-                    if session_id not in runtime.forest.live:
-                        await self._refuse_parked(session_id, message_id)
+                    await self._refuse_endless(session_id, message_id)
                 if runtime.gate.failed is not None:
                     raise PersistenceUnavailableError(
                         "a commit failed: whether this assignment ended is known after"
@@ -191,6 +193,7 @@ class Inquiry:
                 if not changed.told:
                     await runtime.backend.wait(changed.when_told)
         finally:
+            runtime.waits.leave()
             runtime.stage.unwatch(session_id, changed.tell)
 
     def _lies_ahead(self, session_id: str, message_id: str) -> bool:
@@ -214,8 +217,14 @@ class Inquiry:
         if message_id in own or live.session.assignment == message_id:
             forbid_waiting_for(live, f"assignment {message_id}", below=False)
 
-    async def _refuse_parked(self, session_id: str, message_id: str) -> None:
-        events = await self._runtime.storage.read(Reader.load, session_id)
+    async def _refuse_endless(self, session_id: str, message_id: str) -> None:
+        """Refuse to wait for what cannot come any more in this process."""
+        runtime = self._runtime
+        events = await runtime.storage.read(Reader.load, session_id)
+        if not opens_assignment(events, message_id):
+            raise UsageError(f"message {message_id} opens no assignment")
+        if session_id in runtime.forest.live:
+            return
         if parked_in(events, message_id):
             error = ParkedError(
                 f"an interrupt parked assignment {message_id} in session {session_id},"
@@ -224,6 +233,11 @@ class Inquiry:
             )
             error.session_id = session_id
             raise error
+        if runtime.forest.draining is not None:
+            raise DrainingError(
+                f"assignment {message_id} is kept in session {session_id} for the next"
+                " open: this supervisor runs nothing more"
+            )
 
     async def line(self, session_id: str) -> Listing | None:
         """One session, as a listing shows it."""

@@ -14,7 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from ..mailbox.backend import Backend
 from ..mailbox.message import record
@@ -114,8 +114,10 @@ class Stage:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._observers: list[object] = []
-        self._subscriptions: WeakSet[Subscription] = WeakSet()
+        self._subscriptions: WeakKeyDictionary[Subscription, None]
+        self._subscriptions = WeakKeyDictionary()
         self._watching: dict[str, list[Callable[[], None]]] = {}
+        self.closed = False
 
     def observe(self, observer: object) -> Callable[[], None]:
         """Tell an observer from now on; gives what stops that."""
@@ -130,13 +132,15 @@ class Stage:
     def subscribe(self, session: str | None, limit: int = 10_000) -> Subscription:
         """A buffer of what becomes durable from now on."""
         subscription = Subscription(self._backend, session, limit)
-        self._subscriptions.add(subscription)
+        self._subscriptions[subscription] = None
+        if self.closed:
+            subscription.close()
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Forget a buffer."""
         subscription.close()
-        self._subscriptions.discard(subscription)
+        self._subscriptions.pop(subscription, None)
 
     def watch(self, session: str, callback: Callable[[], None]) -> None:
         """Call back once, when the next event of a session is durable."""
@@ -156,6 +160,7 @@ class Stage:
 
     def close(self) -> None:
         """Nothing more will happen."""
+        self.closed = True
         for subscription in list(self._subscriptions):
             subscription.close()
         watching, self._watching = self._watching, {}

@@ -106,10 +106,17 @@ async def open(  # noqa: A001
                 yield supervisor
             except BaseException as error:
                 body = error
-            with anyio.CancelScope(shield=True):
-                failures += await _leave(supervisor, policy.rest_deadline_s)
+            try:
+                with anyio.CancelScope(shield=True):
+                    failures += await _leave(supervisor, policy.rest_deadline_s)
+            except BaseException as error:
+                # A second Ctrl-C, or a native cancel: it must not find a closed door.
+                body = body or error
+            finally:
+                supervisor._runtime.let_go()
     except BaseExceptionGroup as caught:
-        if body is None:
+        # A task of ours failed, which cancelled the body.
+        if body is None or isinstance(body, anyio.get_cancelled_exc_class()):
             raise _sole(caught) from None
     if body is not None:
         for failure in failures:
@@ -125,8 +132,13 @@ async def open(  # noqa: A001
 
 
 async def _run_gate(supervisor: Supervisor) -> None:
-    with anyio.CancelScope(shield=True):
-        await supervisor._runtime.gate.run()
+    runtime = supervisor._runtime
+    with anyio.CancelScope(shield=True) as runtime.gate_scope:
+        try:
+            await runtime.gate.run()
+        except BaseException as error:
+            runtime.gate.give_up(error)
+            raise
 
 
 async def _leave(supervisor: Supervisor, deadline_s: float) -> list[Exception]:
@@ -152,6 +164,7 @@ async def _leave(supervisor: Supervisor, deadline_s: float) -> list[Exception]:
         failure.__cause__ = runtime.gate.failed
         failures.append(failure)
     runtime.stage.close()
+    await runtime.waits.none()
     failures += runtime.failures
     failures += await runtime.models.close()
     with contextlib.suppress(Exception):

@@ -34,7 +34,7 @@ from ..mailbox.events import (
     TurnEnded,
     TurnOpened,
 )
-from ..mailbox.message import UserMessage
+from ..mailbox.message import ASSIGNING, UserMessage
 from ..mailbox.session import Session, fold
 from ..mailbox.store import SessionRow
 from .activation import Activation, state_of
@@ -46,6 +46,7 @@ __all__ = [
     "explain_row",
     "explain_session",
     "listing_of",
+    "opens_assignment",
     "outcome_in",
     "parked_in",
     "status_in",
@@ -305,6 +306,16 @@ def outcome_from(
         session_id=header.session,
         axis=concluded.axis,
         detail=concluded.detail,
+    )
+
+
+def opens_assignment(events: Sequence[Event], message_id: str) -> bool:
+    """Whether a message of a log is one that opens an assignment."""
+    return any(
+        isinstance(event, Accepted)
+        and event.id == message_id
+        and event.source in ASSIGNING
+        for event in events
     )
 
 

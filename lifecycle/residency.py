@@ -122,7 +122,7 @@ class Residency:
         runtime = self._runtime
         if type(session_id) is not str:
             raise UsageError("a session is named by its id")
-        runtime.enter()
+        runtime.calls.enter()
         try:
             await anyio.lowlevel.checkpoint_if_cancelled()
             runtime.admission.open()
@@ -132,7 +132,7 @@ class Residency:
             async with self.loading(session_id) as loaded:
                 activation = self._resume(loaded)
         finally:
-            runtime.leave()
+            runtime.calls.leave()
         await runtime.stored(session_id, activation.ticket, None)
         return runtime.agent(activation)
 
@@ -227,20 +227,22 @@ class Residency:
         )
         return activation, changed
 
-    async def cancel_absent(self, session_id: str, closing: Closing) -> None:
+    async def cancel_absent(self, session_id: str, closing: Closing) -> bool:
         """Discard what a session that is not resident keeps, and tell it (R-229).
 
-        It takes the same latch as a resume, so that one comes wholly before the other.
+        It takes the same latch as a resume, so that one comes wholly before the other
+        (R-265).  It gives `False`, and has done nothing, when the session is resident.
         """
         runtime = self._runtime
         runtime.admission.open()
         while await self.busy(session_id):
             pass
         if session_id in runtime.forest.live:
-            return
+            return False
         async with self.loading(session_id) as loaded:
             self._cancel_loaded(loaded, closing)
         await self._durable()
+        return True
 
     async def _durable(self) -> None:
         """Wait until all that is written is durable.

@@ -8,7 +8,9 @@ and the specs bound by name.  It has no operation of its own; `sending.py`,
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+
+import anyio
 
 from ..actors.agent import AgentSpec
 from ..actors.bound import BoundSpec, bind
@@ -32,6 +34,7 @@ from .handle import Agent, Owner, handle_of
 from .models import Models
 from .observe import Stage
 from .returning import child_view
+from .tally import Tally
 from .teardown import Teardown
 
 __all__ = ["Runtime"]
@@ -53,7 +56,7 @@ class Asked:
 
     async def __aenter__(self) -> KeyRow | None:
         runtime = self._runtime
-        runtime.enter()
+        runtime.calls.enter()
         try:
             await runtime.backend.check_cancelled()
             if self._key is None:
@@ -71,7 +74,7 @@ class Asked:
     def _leave(self) -> None:
         if self._asking:
             self._runtime.forest.keys.end_asking(self._asking)
-        self._runtime.leave()
+        self._runtime.calls.leave()
 
 
 class Runtime:
@@ -108,8 +111,9 @@ class Runtime:
         self.specs: dict[str, AgentSpec] = {}
         self.failures: list[Exception] = []
         self.faults: dict[str, str] = {}
-        self.calls = 0
-        self._on_no_calls: Callable[[], None] | None = None
+        self.gate_scope: anyio.CancelScope | None = None
+        self.calls = Tally(backend)
+        self.waits = Tally(backend)
         for spec in specs:
             self._name_spec(spec)
         self.gate.on_commit = self.stage.committed
@@ -163,25 +167,6 @@ class Runtime:
             check_key(key)
         return Asked(self, sender, key)
 
-    def enter(self) -> None:
-        """An operation that admits work is under way."""
-        self.calls += 1
-
-    def leave(self) -> None:
-        """That operation has left its span, or gave up."""
-        self.calls -= 1
-        if not self.calls and self._on_no_calls is not None:
-            done, self._on_no_calls = self._on_no_calls, None
-            done()
-
-    async def no_calls(self) -> None:
-        """Wait until no operation is between its first check and its span (R-166)."""
-        if self.calls:
-            await self.backend.wait(self._when_no_calls)
-
-    def _when_no_calls(self, done: Callable[[], None]) -> None:
-        self._on_no_calls = done
-
     async def stored(self, name: str, ticket: int, key: str | None) -> None:
         """Wait until what `name` names is durable."""
         try:
@@ -194,6 +179,12 @@ class Runtime:
         parent = activation.parent
         cap = None if parent is None else parent.bound.policy.inline_cap
         return child_view(activation, cap)
+
+    def let_go(self) -> None:
+        """Let go of the store at once, whatever is left; nothing when all is done."""
+        if self.gate_scope is not None:
+            self.gate_scope.cancel()
+        self.storage.abandon()
 
     async def quiet(self) -> None:
         """Wait until everything written is durable; a failed commit ends the wait."""

@@ -278,12 +278,12 @@ class Sending:
                 delivery = child._activation.bound.policy.report_delivery
         send = self._send("report", content, key, delivery)
         if key is None or own:
-            runtime.enter()
+            runtime.calls.enter()
             try:
                 await runtime.backend.check_cancelled()
                 message, ticket = runtime.admission.report(child, send)
             finally:
-                runtime.leave()
+                runtime.calls.leave()
         else:
             async with runtime.asked(id_of(child), key) as stored:
                 message, ticket = runtime.admission.report(child, _with(send, stored))

@@ -370,10 +370,9 @@ class Supervisor:
         closing = Closing("cancelled", reason)
         live = self._runtime.forest.live
         if isinstance(target, str):
-            found = live.get(target)
-            if found is None:
-                await self._residency.cancel_absent(target, closing)
-                return
+            while (found := live.get(target)) is None:
+                if await self._residency.cancel_absent(target, closing):
+                    return
         elif type(target) is Agent:
             found = target._activation
         else:
@@ -426,7 +425,7 @@ class Supervisor:
         try:
             await runtime.teardown.bring_down(tops, closing, deadline_s)
         finally:
-            await runtime.no_calls()
+            await runtime.calls.none()
             await runtime.quiet()
 
     def _exact(self, agent: object) -> Activation:

@@ -50,6 +50,14 @@ class Backend(Protocol):
     async def checkpoint(self) -> None:
         """Let the other tasks run, and notice a cancellation."""
 
+    def stray_cancel(self) -> bool:
+        """Whether the cancel exception that just came out is nobody's cancel.
+
+        On asyncio a task that awaits a cancelled future gets the same exception as one
+        that is cancelled itself.
+        """
+        ...
+
     def post(self, callback: Callable[[], None]) -> None:
         """Run a callback in the loop, from any thread."""
         ...

@@ -61,6 +61,11 @@ class AsyncioBackend:
         """Yield once; cancel scopes of anyio act through native cancellation."""
         await asyncio.sleep(0)
 
+    def stray_cancel(self) -> bool:
+        """Whether nobody asked the running task to be cancelled."""
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() == 0
+
     def post(self, callback: Callable[[], None]) -> None:
         """Run a callback in the loop; a loop that is closed has nobody left to tell."""
         with contextlib.suppress(RuntimeError):

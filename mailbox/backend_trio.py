@@ -92,6 +92,10 @@ class TrioBackend:
         """Yield once."""
         await trio.lowlevel.checkpoint()
 
+    def stray_cancel(self) -> bool:
+        """Never: on trio only a cancelled scope makes a cancel exception."""
+        return False
+
     def post(self, callback: Callable[[], None]) -> None:
         """Run a callback in the loop; a run that is over has nobody left to tell."""
         with contextlib.suppress(trio.RunFinishedError):

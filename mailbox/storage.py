@@ -110,6 +110,23 @@ class Storage:
         self._closed = True
         self._end()
 
+    def abandon(self) -> None:
+        """Close without waiting: the threads finish what they have, and then close it.
+
+        Nothing when it is closed.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        if self._writer is None:
+            self.store.close()
+        else:
+            self._writer.submit(lambda error: None, self.store.close)
+        for worker in (self._writer, self._reader):
+            if worker is not None:
+                worker.end(wait=False)
+        self._writer = self._reader = None
+
     def _check_open(self) -> None:
         if self._closed:
             raise PersistenceUnavailableError(
@@ -169,10 +186,11 @@ class _Worker:
         job.done = lambda: completed(job.error)
         self._jobs.put(job)
 
-    def end(self) -> None:
-        """Let it finish, and wait: it is quick, since nothing is queued behind."""
+    def end(self, *, wait: bool = True) -> None:
+        """Let it finish; waiting is quick, since nothing is queued behind."""
         self._jobs.put(None)
-        self._thread.join()
+        if wait:
+            self._thread.join()
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:

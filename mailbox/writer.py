@@ -121,6 +121,11 @@ class Gate:
                 " ask supervisor.lookup(sender, key)"
             ) from self.failed
 
+    def give_up(self, error: BaseException) -> None:
+        """Nothing will be stored any more: what waits is unknown, and is told so."""
+        if self.failed is None:
+            self._fail(error)
+
     def undecided(self) -> list[Entry]:
         """What is written and not durable yet, in commit order."""
         return [*self._flying, *self._pending]

@@ -114,13 +114,16 @@ def _check_log(name: str, events: Sequence[Event]) -> None:
 
 
 def _check_steps(name: str, events: Sequence[Event]) -> None:
-    """What no event may do to the state that it finds (laws 4, 10, R-261)."""
+    """What no event may do to the state that it finds (laws 4, 10, R-145, R-261)."""
     session = Session()
     for event in events:
         if isinstance(event, Ended) and event.reason == "settled":
             assert not session.inbox.claimable, f"{name} settled with a wakeup waiting"
         elif isinstance(event, Promoted):
             assert session.interrupted is None, f"{name} promoted after an interrupt"
+        elif isinstance(event, TurnEnded) and session.interrupted is not None:
+            causes = ("interrupted", "crashed")
+            assert event.cause in causes, f"{name} forgot an interrupt (R-145)"
         elif isinstance(event, Accepted) and event.given != event.asked:
             given = (event.asked, event.given)
             assert event.asked == "wakeup", f"a quiet message of {name} was {given}"
@@ -246,7 +249,7 @@ def _check_told(logs: Logs, sessions: Mapping[str, Session]) -> None:
             state.apply(event)
             outcomes |= {one.message for one in state.untold if one not in before}
         assert told.keys() == outcomes - untold, f"outcomes of {name} that were told"
-        assert all(count == 1 for count in told.values())
+        assert all(count == 1 for count in told.values()), f"{name} was told of twice"
 
 
 def _check_requests(logs: Logs, requests: Iterable[ModelRequest]) -> None:

@@ -15,6 +15,7 @@ import argparse
 import hashlib
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -183,10 +184,15 @@ async def _drain(world: World, supervisor: Supervisor, after: int) -> None:
 
 
 def _leaf(error: BaseException) -> str:
+    """The first error of groups; one without words is named by its place."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    name = "" if type(error) is AssertionError else f"{type(error).__name__}: "
-    return f"{name}{error}"
+    if type(error) is not AssertionError:
+        return f"{type(error).__name__}: {error}"
+    if str(error):
+        return str(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{place.name} in line {place.lineno}: {place.line}"
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -62,15 +62,13 @@ class Host:
         self._waiters = waiters
         self._handles: dict[str, Agent] = {}
         self._operations: list[Callable[[], Awaitable[None]]] = [
-            self._tell,
-            self._tell,
-            self._start,
+            *[self._tell] * 3,
+            *[self._start] * 2,
             self._call,
-            self._follow_up,
-            self._follow_up,
-            self._inject,
-            self._report,
-            self._interrupt,
+            *[self._follow_up] * 3,
+            *[self._inject] * 2,
+            *[self._report] * 4,
+            *[self._interrupt] * 2,
             self._cancel,
             self._cancel_by_id,
             self._resume,
@@ -81,7 +79,7 @@ class Host:
     async def run(self) -> None:
         """Do a few things, and stay calm about refusals."""
         world, dice = self._world, self._world.dice
-        for _ in range(dice.randrange(3, 9)):
+        for _ in range(dice.randrange(4, 14)):
             await world.pause(6)
             operation = dice.choice(self._operations)
             with anyio.CancelScope() as scope:
@@ -200,7 +198,7 @@ class Host:
         agent = self._anybody()
         if agent is None:
             return
-        if agent.id not in self._roots or self._world.dice.random() < 0.2:
+        if agent.id not in self._roots or self._world.dice.random() < 0.1:
             await self._world.supervisor.cancel(agent, reason="a host")
             gone = agent.state == "gone"
             self._world.need(gone, "14 a cancel returned before the end", agent.id)
@@ -242,7 +240,7 @@ class Host:
 
     async def _drain_below(self) -> None:
         agent = self._anybody()
-        if agent is not None and self._world.dice.random() < 0.3:
+        if agent is not None and self._world.dice.random() < 0.2:
             await self._world.supervisor.drain(below=agent)
 
 

@@ -87,8 +87,10 @@ class Minds:
         durable = stored.turn == request.turn and stored.step == request.step
         durable = durable and stored.transcript == list(request.messages)
         world.need(durable, "R-174 a request before its log is durable", activation.id)
-        going = activation.life is Life.LIVE and activation.session.interrupted is None
-        world.need(going, "R-135 a request after a stop", activation.id)
+        going = all(one.life is Life.LIVE for one in activation.lineage())
+        world.need(going, "R-148 a request below who is closing", activation.id)
+        going = activation.session.interrupted is None
+        world.need(going, "R-135 a request after an interrupt", activation.id)
         opened = activation.session.open is not None
         world.need(opened, "4 a request without a turn", activation.id)
 

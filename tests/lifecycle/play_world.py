@@ -77,10 +77,10 @@ class Setting:
             threaded=dice.random() < 0.5,
             fails_at=dice.randrange(60) if breaking else None,
             fails_after=dice.random() < 0.5,
-            calls=dice.choice((10, 25, 50)),
+            calls=dice.choice((15, 30, 60)),
             policy=policy,
-            killed_after=dice.randrange(40) if dice.random() < 0.15 else None,
-            drained_after=dice.randrange(60) if dice.random() < 0.15 else None,
+            killed_after=dice.randrange(80) if dice.random() < 0.15 else None,
+            drained_after=dice.randrange(80) if dice.random() < 0.1 else None,
             headless=dice.random() < 0.3,
             rests=dice.random() < 0.6,
         )
