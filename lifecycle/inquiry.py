@@ -184,7 +184,7 @@ class Inquiry:
                     outcome = await self.outcome(message_id)
                     if outcome is not None:
                         return outcome
-                    await self._refuse_endless(session_id, message_id)
+                    await self._refuse_endless(session_id, message_id, changed)
                 if runtime.gate.failed is not None:
                     raise PersistenceUnavailableError(
                         "a commit failed: whether this assignment ended is known after"
@@ -217,13 +217,22 @@ class Inquiry:
         if message_id in own or live.session.assignment == message_id:
             forbid_waiting_for(live, f"assignment {message_id}", below=False)
 
-    async def _refuse_endless(self, session_id: str, message_id: str) -> None:
-        """Refuse to wait for what cannot come any more in this process."""
+    async def _refuse_endless(
+        self, session_id: str, message_id: str, changed: _Changed
+    ) -> None:
+        """Refuse to wait for what cannot come any more in this process.
+
+        Nothing is decided by a log that has grown meanwhile, or is about to.
+        """
         runtime = self._runtime
         events = await runtime.storage.read(Reader.load, session_id)
         if not opens_assignment(events, message_id):
             raise UsageError(f"message {message_id} opens no assignment")
-        if session_id in runtime.forest.live:
+        gate = runtime.gate
+        undecided = gate.failed is not None or any(
+            entry.session == session_id for entry in gate.undecided()
+        )
+        if session_id in runtime.forest.live or undecided or changed.told:
             return
         if parked_in(events, message_id):
             error = ParkedError(

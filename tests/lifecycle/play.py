@@ -32,11 +32,15 @@ from tests.lifecycle.play_minds import Minds
 from tests.lifecycle.play_world import Disk, Setting, World, steps
 from tests.schedules import Backend, Kind, run_seeded
 
-__all__ = ["Played", "main", "play", "replayable", "run_again"]
+__all__ = ["BrokenPlayError", "Played", "main", "play", "replayable", "run_again"]
 
 _HOSTS = 3
 _REST_S = 0.001
 """Virtual time passes only when nobody can run, so that any wait is a wait for rest."""
+
+
+class BrokenPlayError(AssertionError):
+    """Raised when a play broke a law: which, by which seed, and how to see it again."""
 
 
 @attrs.frozen
@@ -75,8 +79,10 @@ def replayable(
     """A block whose failure says how to see it again."""
     try:
         yield
+    except BrokenPlayError:
+        raise
     except Exception as error:
-        raise AssertionError(
+        raise BrokenPlayError(
             f"{backend} {kind} seed {seed}: {_leaf(error)}\n"
             f"again: {run_again(backend, kind, seed, *options)}"
         ) from error
@@ -92,7 +98,7 @@ def play(backend: Backend, kind: Kind, seed: int, *, breaking: bool = False) -> 
         breaking: whether a commit fails on the way.
 
     Raises:
-        AssertionError: a law was broken; the text says which, and how to play it again.
+        BrokenPlayError: a law was broken.
     """
     options = ("--breaking",) if breaking else ()
     with replayable(backend, kind, seed, *options):
@@ -220,7 +226,7 @@ def main(arguments: list[str] | None = None) -> int:
                 counts += recover(chosen.backend, chosen.kind, seed)
                 continue
             played = play(chosen.backend, chosen.kind, seed, breaking=chosen.breaking)
-        except AssertionError as error:
+        except BrokenPlayError as error:
             failures += 1
             print(f"BROKEN {error}", flush=True)
         else:

@@ -25,7 +25,7 @@ async def check_rest(world: World, waiters: Waiters) -> None:
     runtime = world.supervisor._runtime
     gate = runtime.gate
     world.need(gate.durable == gate.ticket, "19 something is never stored")
-    world.need(not runtime.calls, "a call hangs", runtime.calls)
+    world.need(not runtime.calls.count, "a call hangs", runtime.calls.count)
     for activation in list(runtime.forest.live.values()):
         _check_resting(world, activation)
     for message, session in list(waiters.open.items()):
@@ -80,7 +80,7 @@ def check_end(world: World) -> None:
     left = {
         "agents": len(forest.live),
         "loads": len(world.supervisor._residency._resuming),
-        "calls": runtime.calls,
+        "calls": runtime.calls.count,
         "tasks": runtime.backend.tasks(),
         "drains": len(forest.below),
         "errors": len(forest.errors),

@@ -80,7 +80,7 @@ class Host:
         """Do a few things, and stay calm about refusals."""
         world, dice = self._world, self._world.dice
         for _ in range(dice.randrange(4, 14)):
-            await world.pause(6)
+            await world.pause(dice.choice((1, 6, 6)))
             operation = dice.choice(self._operations)
             with anyio.CancelScope() as scope:
                 if dice.random() < 0.2:
@@ -227,16 +227,11 @@ class Host:
             agent.release()
 
     async def _wait(self) -> None:
-        sessions = self._world.store.data.places
-        # What a returning root is told after its assignment has no outcome of its own.
-        assigned = [
-            it
-            for it in self._world.accepted().values()
-            if it.source in ASSIGNING and sessions[it.id] not in self._roots[1:]
-        ]
+        accepted = self._world.accepted().values()
+        assigned = [it.id for it in accepted if it.source in ASSIGNING]
         if assigned:
-            message = self._world.dice.choice(assigned).id
-            self._waiters.add(message, sessions[message])
+            message = self._world.dice.choice(assigned)
+            self._waiters.add(message, self._world.store.place(message) or "")
 
     async def _drain_below(self) -> None:
         agent = self._anybody()

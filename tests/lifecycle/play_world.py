@@ -82,7 +82,7 @@ class Setting:
             killed_after=dice.randrange(80) if dice.random() < 0.15 else None,
             drained_after=dice.randrange(80) if dice.random() < 0.1 else None,
             headless=dice.random() < 0.3,
-            rests=dice.random() < 0.6,
+            rests=dice.random() < 0.75,
         )
 
 

@@ -38,7 +38,7 @@ def recover(backend: Backend, kind: Kind, seed: int) -> Counter[str]:
     Once for each kill, recovery is killed too, and recovered from.
 
     Raises:
-        AssertionError: a law was broken; the text says which, and how to see it again.
+        BrokenPlayError: a law was broken.
     """
     counts: Counter[str] = Counter()
     with replayable(backend, kind, seed, "--recover"):

@@ -177,7 +177,7 @@ async def test_a_failed_commit_is_unknown_until_lookup_settles_it(
                 group.start_soon(send, "k")
                 group.start_soon(send, "k")
                 group.start_soon(send, None)
-                while root.statistics()["transcript"] < 4 or sup._runtime.calls:
+                while root.statistics()["transcript"] < 4 or sup._runtime.calls.count:
                     await anyio.lowlevel.checkpoint()
                 accepted = await sup.report_from(scout, "y", ack="accepted")
                 await anyio.wait_all_tasks_blocked()
