@@ -44,7 +44,13 @@ class AsyncioBackend:
         coroutine: Any = function(*arguments)
         task = self._loop.create_task(coroutine, context=self._context.copy())
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            # What comes out of a task has come out of the loop too: it is no news.
+            task.exception()
 
     async def wait(self, register: Callable[[Callable[[], None]], None]) -> None:
         """Wait on one future."""

@@ -116,7 +116,7 @@ def play(backend: Backend, kind: Kind, seed: int, *, breaking: bool = False) -> 
 async def _play(world: World) -> None:
     minds = Minds(world)
     async with anyio.create_task_group() as world.group:
-        with anyio.CancelScope() as scope, _may_fail(world):
+        with anyio.CancelScope() as scope, _may_fail(world) as left_with:
             async with ramet.open(
                 world.store,
                 specs=[minds.goes_on, minds.returns],
@@ -127,20 +127,24 @@ async def _play(world: World) -> None:
                 Disk(world).attach(supervisor._runtime.storage)
                 with _may_fail(world):
                     await _body(world, minds, scope)
+    told = bool(left_with) or scope.cancel_called or not world.failed
+    world.need(told, "R-186 a failed commit was not told on leaving")
     check_end(world)
 
 
 @contextmanager
-def _may_fail(world: World) -> Iterator[None]:
+def _may_fail(world: World) -> Iterator[list[ramet.RametError]]:
     """A block that the failed store of this play may end, and nothing else."""
+    left_with: list[ramet.RametError] = []
     try:
-        yield
+        yield left_with
     except ramet.RametError as error:
         expected = isinstance(
             error, (ramet.SendUnknownError, ramet.PersistenceUnavailableError)
         )
         if not expected or not world.failed:
             raise
+        left_with.append(error)
 
 
 async def _body(world: World, minds: Minds, scope: anyio.CancelScope) -> None:

@@ -175,9 +175,11 @@ class World:
         """
         try:
             result = await operation
-        except ramet.SendUnknownError:
+        except ramet.SendUnknownError as error:
             self.counts["SEND_UNKNOWN"] += 1
+            self.need(bool(error.key), "R-070 what is unknown has no key")
             if key is not None:
+                self.need(error.key == key[1], "R-070 another key", error.key, key)
                 await self._look_up(*key)
             raise
         except ramet.RametError as error:
@@ -187,7 +189,10 @@ class World:
             raise
         sent = getattr(result, "message_id", result)
         if stored and isinstance(sent, str):
-            self.need(sent in self.accepted(), "19 acknowledged and not stored", sent)
+            held = self.accepted().get(sent)
+            self.need(held is not None, "19 acknowledged and not stored", sent)
+            named = held is None or key is None or (held.sender, held.key) == key
+            self.need(named, "R-222 the id of another key", sent, key)
             self.acknowledged.append(sent)
         return result
 

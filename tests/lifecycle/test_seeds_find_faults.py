@@ -28,7 +28,7 @@ from ramet.lifecycle.telling import Telling, telling_later
 from ramet.mailbox.events import Accepted
 from ramet.mailbox.inbox import Inbox
 from ramet.mailbox.writer import Gate
-from tests.lifecycle.play import play
+from tests.lifecycle.play import BrokenPlayError, play
 from tests.lifecycle.recover import recover
 from tests.schedules import Backend, Kind
 
@@ -198,8 +198,12 @@ def test_a_planted_fault_is_found_within_a_few_seeds(
     fault: Fault, backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault.plant(monkeypatch)
-    with pytest.raises(AssertionError, match=fault.law) as found:
-        for seed in range(fault.within):
-            fault.search(backend, "walk" if seed % 2 else "pct", seed)
+    with pytest.raises(BrokenPlayError, match=fault.law) as found:
+        _search(fault, backend)
     again = f"again: python -m tests.lifecycle.play --backend {backend} --kind "
     assert again in str(found.value)
+
+
+def _search(fault: Fault, backend: Backend) -> None:
+    for seed in range(fault.within):
+        fault.search(backend, "walk" if seed % 2 else "pct", seed)

@@ -1,0 +1,338 @@
+"""What odd ports, tools, signals and callers can do to a running store: no harm."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+import ramet
+from ramet import AgentSpec, Call, CallResult, ModelResponse, Setup, ToolCall, Usage
+from ramet.mailbox.events import CallEnded, TurnEnded
+from ramet.mailbox.file_lock import lock_owner
+from ramet.testing import Gate, ScriptedModel, call, step
+from tests.lifecycle.stage import LEAD, SCOUT, Stage, gone, of, start
+
+pytestmark = pytest.mark.anyio
+
+ANY: Any = ramet
+ODD: dict[str, Callable[[], Any]] = {
+    "text": lambda: ModelResponse(ANY),
+    "a call's arguments": lambda: ModelResponse("", (Call("x", ANY),)),
+    "a call's name": lambda: ModelResponse("", (Call(ANY, "{}"),)),
+    "a call's id": lambda: ModelResponse("", (Call("x", "{}", ANY),)),
+    "calls": lambda: ModelResponse("", ANY),
+    "stop": lambda: ModelResponse("x", (), ANY),
+    "usage": lambda: ModelResponse("x", usage=ANY),
+    "a fraction of a token": lambda: ModelResponse("x", usage=Usage(1, ANY)),
+    "tokens beyond count": lambda: ModelResponse("x", usage=Usage(1, 10**30)),
+    "tokens below none": lambda: ModelResponse("x", usage=Usage(1, -1)),
+}
+
+
+class OddModel:
+    """A model port that gives whatever it is told to."""
+
+    capabilities = ramet.ModelCapabilities()
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    @asynccontextmanager
+    async def request(self, request: Any) -> AsyncIterator[Any]:
+        made = self._make()
+
+        async def events() -> AsyncIterator[Any]:
+            if isinstance(made, ModelResponse):
+                yield ramet.ResponseEnded(response=made)
+            else:
+                yield made
+                yield ramet.ResponseEnded()
+
+        stream = events()
+        try:
+            yield stream
+        finally:
+            await stream.aclose()  # type: ignore[attr-defined]
+
+
+@pytest.mark.case("A-048")
+@pytest.mark.parametrize("what", ODD)
+async def test_an_odd_field_of_a_response_fails_its_turn_and_nothing_else(
+    stored: Stage, what: str
+) -> None:
+    await _fails_alone(stored, OddModel(ODD[what]))
+
+
+@pytest.mark.case("A-048")
+@pytest.mark.parametrize(
+    "event",
+    [
+        ramet.TextDelta(ANY),
+        ramet.CallStarted(ANY, "x"),
+        ramet.CallStarted(0, ANY),
+        ramet.CallDone(0, ANY),
+        ramet.Refused(ANY),
+        "no event at all",
+    ],
+)
+async def test_an_odd_event_fails_its_turn_and_nothing_else(
+    stored: Stage, event: Any
+) -> None:
+    await _fails_alone(stored, OddModel(lambda: event))
+
+
+async def _fails_alone(stored: Stage, model: Any) -> None:
+    spec = AgentSpec("odd", model=model)
+    stored.whole = False
+    fine = ScriptedModel({"lead": [step("fine")]})
+    async with stored.open(fine, specs=[spec]) as sup:
+        odd = await sup.start_root(spec, interactive=True)
+        outcome = await sup.wait(await sup.tell(odd, "go"))
+        assert outcome.status == "failed"
+        root = await sup.start_root(LEAD, interactive=True)
+        assert (await sup.wait(await sup.tell(root, "go"))).status == "completed"
+
+
+@pytest.mark.case("R-207")
+@pytest.mark.parametrize("result", [CallResult(ANY), CallResult("x", ANY)])
+@pytest.mark.parametrize("by", ["tool", "hook"])
+async def test_an_odd_result_is_a_failed_call(
+    stored: Stage, result: CallResult, by: str
+) -> None:
+    async def dig() -> Any:
+        """Dig."""
+        return result if by == "tool" else "dug"
+
+    def contribute(setup: Setup) -> None:
+        if by == "hook":
+            setup.after_call(lambda name, plain, call: result)
+
+    spec = AgentSpec("worker", tools=[dig])
+    model = ScriptedModel({"worker": [step(calls=[call("dig")]), step("ok")]})
+    async with stored.open(model, specs=[spec]) as sup:
+        sup.register_setup(contribute)
+        root = await sup.start_root(spec, interactive=True)
+        outcome = await sup.wait(await sup.tell(root, "go"))
+        assert outcome.status == "completed"
+        ended = of(stored.log(root), CallEnded)
+        assert [event.error for event in ended] == ["TOOL_FAILED"]
+
+
+@pytest.mark.case("R-207", "R-205")
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_tool_that_awaits_a_cancelled_future_fails_alone(
+    stage: Stage, count: int, anyio_backend: str
+) -> None:
+    async def dig() -> str:
+        """Dig."""
+        if anyio_backend == "asyncio":
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            future.cancel()
+            await future
+        raise ValueError("no such thing on trio")
+
+    spec = AgentSpec("worker", tools=[dig])
+    model = ScriptedModel({"worker": [step(calls=[call("dig")] * count), step("ok")]})
+    async with stage.open(model, specs=[spec]) as sup:
+        root = await sup.start_root(spec, interactive=True)
+        outcome = await sup.wait(await sup.tell(root, "go"))
+        assert outcome.status == "completed"
+        ended = of(stage.log(root), CallEnded)
+        assert [event.error for event in ended] == ["TOOL_FAILED"] * count
+
+
+@pytest.mark.case("R-265")
+async def test_a_cancel_by_id_that_meets_a_resume_is_not_lost(stored: Stage) -> None:
+    hold = Gate()
+    hold.open()
+    model = ScriptedModel({"lead": [step("n")], "scout": [step("x", hold=hold)]})
+    async with stored.open(model) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        scout = await start(sup, root, SCOUT)
+        await gone(scout)
+        await root.wait_idle()
+        async with anyio.create_task_group() as group:
+            group.start_soon(sup.resume, scout.id)
+            await anyio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
+            await sup.cancel(scout.id)
+            assert sup.agent(scout.id) is None
+
+
+@pytest.mark.case("R-162", "R-166")
+async def test_drains_that_meet_all_return(stage: Stage) -> None:
+    model = ScriptedModel({"lead": [step("x")]})
+    stage.whole = False
+    async with stage.open(model) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        returned: list[int] = []
+
+        async def drain() -> None:
+            await sup.drain()
+            returned.append(1)
+
+        async def tell() -> None:
+            with suppress(ramet.DrainingError):
+                await sup.tell(root, "x", key="k")
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(tell)
+                group.start_soon(drain)
+                group.start_soon(drain)
+        assert returned == [1, 1]
+
+
+async def test_a_wait_that_could_never_end_is_refused(stage: Stage) -> None:
+    hold, busy = Gate(), Gate()
+    model = ScriptedModel(
+        {"lead": [step("n", hold=busy)], "scout": [step("x", hold=hold)]}
+    )
+    stage.whole = False
+    async with stage.open(model) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        scout = await start(sup, root, SCOUT)
+        report = await sup.report_from(scout, "x")
+        with pytest.raises(ramet.UsageError, match="opens no assignment"):
+            await sup.wait(report)
+        head = await sup.start_root(SCOUT, interactive=False)
+        await sup.tell(head, "one")
+        with pytest.raises(ramet.UsageError, match="one value"):
+            await sup.tell(head, "two")
+        first = await sup.tell(root, "one")
+        kept = await sup.tell(root, "two")
+        await busy.reached()
+        ends: list[str] = []
+
+        async def wait(message: str) -> None:
+            try:
+                ends.append((await sup.wait(message)).status)
+            except ramet.DrainingError:
+                ends.append("kept")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait, first)
+            group.start_soon(wait, kept)
+            await anyio.wait_all_tasks_blocked()
+            await sup.drain()
+        assert sorted(ends) == ["cancelled", "kept"]
+        ended = of(stage.log(root), TurnEnded)
+        assert [event.cause for event in ended] == ["drain"]
+    async for _ in sup.events():
+        raise AssertionError("nothing happens after the block was left")
+
+
+EMBEDDED = """
+import sys, anyio, ramet
+
+async def mind(request):
+    try:
+        await anyio.sleep_forever()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(1)
+
+async def dig():
+    "Dig."
+    raise KeyboardInterrupt
+
+async def main():
+    model = ramet.FunctionModel(mind)
+    async with ramet.open(sys.argv[2], model=model) as supervisor:
+        root = await supervisor.start_root(ramet.AgentSpec("lead"), interactive=True)
+        await supervisor.tell(root, "x")
+        print("ready", flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(main, backend=sys.argv[1])
+"""
+
+
+@pytest.mark.case("R-230")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_second_interrupt_while_the_block_is_left_ends_the_process(
+    backend: str, tmp_path: Path
+) -> None:
+    store = tmp_path / "s.db"
+    process = subprocess.Popen(
+        [sys.executable, "-c", EMBEDDED, backend, str(store)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode != 0
+    assert lock_owner(store) is None
+
+
+async def test_a_second_native_cancel_of_the_task_that_holds_the_block(
+    tmp_path: Path, anyio_backend: str
+) -> None:
+    store = tmp_path / "s.db"
+    leaving = anyio.Event()
+
+    async def mind(request: ramet.ModelRequest) -> str:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            leaving.set()
+            with anyio.CancelScope(shield=True):
+                await anyio.lowlevel.checkpoint()
+        raise AssertionError("it sleeps for ever")
+
+    async def hold() -> None:
+        async with ramet.open(store, model=ramet.FunctionModel(mind)) as sup:
+            root = await sup.start_root(LEAD, interactive=True)
+            await sup.tell(root, "x")
+            await anyio.sleep_forever()
+
+    if anyio_backend == "trio":
+        with anyio.move_on_after(0.2):
+            await hold()
+    else:
+        task = asyncio.create_task(hold())
+        await asyncio.sleep(0.2)
+        task.cancel()
+        await leaving.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    while lock_owner(store) is not None:
+        await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_tool_that_raises_an_interrupt_ends_the_run_and_not_in_a_hang(
+    backend: str, tmp_path: Path
+) -> None:
+    async def dig(call: ToolCall) -> str:
+        """Dig."""
+        raise KeyboardInterrupt
+
+    spec = AgentSpec("worker", tools=[dig])
+    model = ScriptedModel({"worker": [step(calls=[call("dig")])]})
+
+    async def main() -> None:
+        async with ramet.open(tmp_path / "s.db", specs=[spec], model=model) as sup:
+            root = await sup.start_root(spec, interactive=True)
+            await sup.tell(root, "x")
+            await anyio.sleep_forever()
+
+    with pytest.raises(KeyboardInterrupt):
+        anyio.run(main, backend=backend)
