@@ -88,6 +88,8 @@ class Setup:
     def withhold_tool(self, name: str) -> None:
         """Say that a tool exists and that this agent may not call it (R-014)."""
         self._check()
+        if type(name) is not str:
+            raise UsageError("a tool is named by text")
         self._withheld.append(name)
 
     def add_instructions(self, text: str) -> None:
@@ -103,6 +105,7 @@ class Setup:
         When it raises, the call is not made and its result is that error.
         """
         self._check()
+        _check_hook(hook)
         self._before.append(hook)
 
     def after_call(self, hook: AfterCall) -> None:
@@ -111,6 +114,7 @@ class Setup:
         It may give another `CallResult`, also an error; `None` keeps the result.
         """
         self._check()
+        _check_hook(hook)
         self._after.append(hook)
 
     def _check(self) -> None:
@@ -294,6 +298,11 @@ def _undo(installation: Installation, error: BaseException) -> None:
         error.add_note(f"and a release failed: {other!r}")
 
 
+def _check_hook(hook: object) -> None:
+    if not callable(hook):
+        raise UsageError(f"a hook must be a function, not {hook!r:.100}")
+
+
 def _dispose(part: _Part, errors: list[Exception]) -> None:
     if part.disposer is not None:
         disposer, part.disposer = part.disposer, None
@@ -301,3 +310,10 @@ def _dispose(part: _Part, errors: list[Exception]) -> None:
             disposer()
         except Exception as error:
             errors.append(error)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            # A `SystemExit` of a disposer must not cut the end of an agent in two.
+            failure = RuntimeError(f"a disposer raised {type(error).__name__}: {error}")
+            failure.__cause__ = error
+            errors.append(failure)

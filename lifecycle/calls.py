@@ -28,7 +28,7 @@ from .activation import Activation
 from .forest import Forest
 from .handle import Agent
 
-__all__ = ["Calls", "log_submission"]
+__all__ = ["Calls", "log_submission", "passes_through"]
 
 _SENDING = frozenset(("report", "send_message"))
 """Tools whose calls in one batch run one after the other, to keep their order."""
@@ -169,8 +169,8 @@ class Calls:
         """Run a call; a cancel exception that is nobody's cancel is its failure."""
         try:
             return await self._run(tool, call, place)
-        except anyio.get_cancelled_exc_class() as error:
-            if not self._backend.stray_cancel():
+        except BaseException as error:
+            if passes_through(error, self._backend):
                 raise
             return failure_result(error)
 
@@ -214,6 +214,21 @@ class Calls:
         """The result of a call whose tool was revoked while it waited to start."""
         found = self._scope.find(name, narrowed=self._narrowed)
         return found if isinstance(found, CallResult) else None
+
+
+def passes_through(error: BaseException, backend: Backend) -> bool:
+    """Whether an error that plug-in code raised is not its own failure.
+
+    That is a cancel of the running task, an interrupt, or the end of a coroutine, also
+    in a group; everything else, `SystemExit` too, fails the call and not the process.
+    """
+    cancelled = anyio.get_cancelled_exc_class()
+    kinds = (cancelled, KeyboardInterrupt, GeneratorExit)
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(kinds)[0] is not None
+    if isinstance(error, cancelled):
+        return not backend.stray_cancel()
+    return isinstance(error, kinds)
 
 
 def log_submission(

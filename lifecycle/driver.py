@@ -23,7 +23,7 @@ from ..mailbox.backend_trio import protected
 from ..mailbox.errors import SendUnknownError
 from ..mailbox.events import RequestFailed, StepEnded
 from .activation import Activation, Closing, Life
-from .calls import Calls, log_submission
+from .calls import Calls, log_submission, passes_through
 from .current import CURRENT
 from .forest import Forest
 from .handle import Agent
@@ -229,12 +229,10 @@ class _Turn:
             return self.failed("unclassified", "no model was given to this agent")
         try:
             return await self._stream(model, self._request())
-        except (Exception, SystemExit) as error:
-            return self._request_failed(_leaf(error))
-        except anyio.get_cancelled_exc_class() as error:
-            if not self._backend.stray_cancel():
+        except BaseException as error:
+            if passes_through(error, self._backend):
                 raise
-            return self._request_failed(error)
+            return self._request_failed(_leaf(error))
 
     async def _stream(
         self, model: Model, request: ModelRequest

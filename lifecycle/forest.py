@@ -60,6 +60,7 @@ class Forest:
         self.ambient = ambient
         self.keys = KeyTable()
         self.live: dict[str, Activation] = {}
+        self.orphans: dict[str, Activation] = {}
         self.draining: Closing | None = None
         self.below: dict[Activation, None] = {}
         self.errors: list[tuple[Activation, Exception]] = []
@@ -88,7 +89,10 @@ class Forest:
         self.log(activation, Activated(self.ambient.new("a"), now, changed))
         self.live[activation.id] = activation
         parent = activation.parent
-        if parent is not None:
+        if parent is None:
+            if activation.session.header.parent is not None:
+                self.orphans[activation.id] = activation
+        else:
             if parent.children is None:
                 parent.children = {}
             parent.children[activation.id] = activation
@@ -324,6 +328,7 @@ class Forest:
         self._tell(activation, parent, now)
         activation.life = Life.GONE
         del self.live[activation.id]
+        self.orphans.pop(activation.id, None)
         self.below.pop(activation, None)
         if parent is not None:
             parent.below += activation.usage
@@ -385,9 +390,9 @@ class Forest:
         for one in fresh:
             one.life = Life.CLOSING
             one.closing = closing
+        for one in fresh:
             if self.on_closing is not None:
                 self.on_closing(one)
-        for one in fresh:
             if one.scope is not None:
                 one.scope.cancel()
         for one in reversed(list(found)):

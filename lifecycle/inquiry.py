@@ -44,6 +44,18 @@ from .stream import LiveStream, LogStream
 __all__ = ["Inquiry"]
 
 
+def check_id(value: object, what: str) -> None:
+    """Check that something is named by text.
+
+    Raises:
+        UsageError: it is something else; a start's `message_id` or `child_id` is meant.
+    """
+    if type(value) is not str:
+        raise UsageError(
+            f"a {what} is named by its id, a text, and not by a {type(value).__name__}"
+        )
+
+
 class _Changed:
     """Whether something has changed since it was last looked at."""
 
@@ -75,6 +87,8 @@ class Inquiry:
         self, session_id: str | None, after: str | None, limit: int
     ) -> list[Listing]:
         """A page of the direct children, or of the roots."""
+        if session_id is not None:
+            check_id(session_id, "session")
         runtime = self._runtime
         if type(limit) is not int or limit < 1:
             raise UsageError("limit must be a whole number from 1 on")
@@ -95,6 +109,9 @@ class Inquiry:
         self, session_id: str, after: str | None, limit: int
     ) -> list[Listing]:
         """A page of everything below, in pre-order, found without recursion."""
+        check_id(session_id, "session")
+        if type(limit) is not int or limit < 1:
+            raise UsageError("limit must be a whole number from 1 on")
         found: list[Listing] = []
         seen = after is None
         stack = [iter(await self._all_children(session_id))]
@@ -121,6 +138,7 @@ class Inquiry:
 
     async def message(self, message_id: str) -> MessageStatus:
         """What became of a message."""
+        check_id(message_id, "message")
         runtime = self._runtime
         for entry in runtime.gate.undecided():
             if isinstance(entry.event, Accepted) and entry.event.id == message_id:
@@ -154,6 +172,7 @@ class Inquiry:
 
     async def outcome(self, message_id: str) -> Outcome[Any] | None:
         """The outcome of an assignment, or `None` while it is open."""
+        check_id(message_id, "message")
         runtime = self._runtime
         session_id = await self._place(message_id)
         events = await runtime.storage.read(Reader.load, session_id)
@@ -171,6 +190,7 @@ class Inquiry:
 
     async def wait(self, message_id: str) -> Outcome[Any]:
         """The outcome of an assignment, once there is one."""
+        check_id(message_id, "message")
         runtime = self._runtime
         session_id = await self._place(message_id)
         self._forbid_own(session_id, message_id)
@@ -261,11 +281,18 @@ class Inquiry:
     async def usage(self, session_id: str) -> TreeUsage:
         """What a session spent, and what everything below it did too."""
         runtime = self._runtime
+        check_id(session_id, "session")
+        if await runtime.storage.read(Reader.row, session_id) is None:
+            await runtime.quiet()
+            if await runtime.storage.read(Reader.row, session_id) is None:
+                raise UsageError(f"there is no session {session_id!r}")
         own, subtree = await runtime.storage.read(Reader.usage, session_id)
         return TreeUsage(own, subtree)
 
     async def lookup(self, sender: str, key: str) -> str | None:
         """The message that a sender's key names, or `None`: settled for good."""
+        check_id(sender, "sender")
+        check_id(key, "key")
         runtime = self._runtime
         if runtime.gate.failed is None:
             await runtime.quiet()
@@ -282,6 +309,7 @@ class Inquiry:
 
     async def explain(self, session_id: str) -> Explanation:
         """Why a session is in its state."""
+        check_id(session_id, "session")
         runtime = self._runtime
         live = runtime.forest.live.get(session_id)
         if live is not None:

@@ -207,5 +207,7 @@ class Stage:
 def _tell(hear: Callable[..., object], *arguments: object) -> None:
     try:
         hear(*arguments)
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         _LOG.exception("an observer of ramet raised; what it observed is unchanged")

@@ -19,6 +19,7 @@ import anyio.lowlevel
 from ..actors.ledger import Ledger
 from ..mailbox.backend_trio import protected
 from ..mailbox.errors import (
+    ActivationClosingError,
     NotResumableError,
     PersistenceUnavailableError,
     RametError,
@@ -29,6 +30,7 @@ from ..mailbox.errors import (
     UsageError,
 )
 from ..mailbox.events import Discarded
+from ..mailbox.store import Reader
 from .activation import Activation, Closing, Life
 from .handle import Agent
 from .recovery import Loaded, load, rebound, recover_children, repair, shade_of, tell
@@ -100,8 +102,8 @@ class Residency:
 
     async def _claim(self, session_id: str, claimed: list[str]) -> None:
         runtime = self._runtime
-        epoch = await runtime.storage.claim(session_id, runtime.gate.holder)
         claimed.append(session_id)
+        epoch = await runtime.storage.claim(session_id, runtime.gate.holder)
         runtime.gate.epochs[session_id] = epoch
 
     async def _unclaim(self, sessions: list[str]) -> None:
@@ -182,8 +184,9 @@ class Residency:
         if parent is not None and session.untold:
             tell(forest, loaded, parent, crashed=crashed)
         forest.publish(activation, changed=changed)
-        for orphan in list(forest.live.values()):
-            if orphan.parent is None and orphan.session.header.parent == loaded.id:
+        for orphan in list(forest.orphans.values()):
+            if orphan.session.header.parent == loaded.id:
+                del forest.orphans[orphan.id]
                 orphan.parent = activation
                 activation.children = activation.children or {}
                 activation.children[orphan.id] = orphan
@@ -213,6 +216,8 @@ class Residency:
             ) from error
         try:
             runtime.admission.open()
+            if parent is not None and parent.life is not Life.LIVE:
+                raise ActivationClosingError(f"{parent.id} is closing")
             runtime.admission.commit(installation)
         except BaseException as error:
             for other in installation.release():
@@ -226,6 +231,19 @@ class Residency:
             loaded.id, loaded.session, parent, bound, installation, ledger
         )
         return activation, changed
+
+    async def orphans_below(self, session_id: object) -> list[Activation]:
+        """The live agents below a session whose own parents are not resident."""
+        runtime = self._runtime
+        found = []
+        for orphan in list(runtime.forest.orphans.values()):
+            above = orphan.session.header.parent
+            while above is not None and above != session_id:
+                row = await runtime.storage.read(Reader.row, above)
+                above = None if row is None else row.parent
+            if above is not None:
+                found.append(orphan)
+        return found
 
     async def cancel_absent(self, session_id: str, closing: Closing) -> bool:
         """Discard what a session that is not resident keeps, and tell it (R-229).

@@ -150,7 +150,33 @@ class Runtime:
             if self.limits is not None:
                 bound = bound.within(self.limits)
             self.bound[spec] = bound
-            self.specs.setdefault(spec.name, spec)
+        return bound
+
+    def _differs(self, one: AgentSpec, other: AgentSpec) -> bool:
+        """Whether agents of two specs would not be the same."""
+        if one is other:
+            return False
+        return (
+            self.bind(one).record != self.bind(other).record
+            or one.model is not other.model
+            or one.policy != other.policy
+            or one.settings != other.settings
+        )
+
+    def bind_by_name(self, spec: AgentSpec) -> BoundSpec:
+        """The bound form of a spec whose agents may be resumed by its name.
+
+        Raises:
+            UsageError: another spec has that name, so that a resume could not tell.
+        """
+        bound = self.bind(spec)
+        if spec.name not in self.specs:
+            self.specs[spec.name] = spec
+        elif self._differs(self.specs[spec.name], spec):
+            raise UsageError(
+                f"another spec has the name {spec.name!r}: a session is resumed by the"
+                " name of its spec, so use one object, or another name"
+            )
         return bound
 
     # -- keys and acknowledgement ------------------------------------------------------
@@ -201,8 +227,9 @@ class Runtime:
         self.stage.close()
 
     def _note_error(self, error: BaseException) -> None:
-        if isinstance(error, Exception):
-            self.failures.append(error)
+        if not isinstance(error, Exception):
+            error = RuntimeError(f"{type(error).__name__} in a callback: {error}")
+        self.failures.append(error)
 
     def _tell_closing(self, activation: Activation) -> None:
         closing = activation.closing

@@ -76,7 +76,7 @@ class Sending:
         runtime = self._runtime
         if type(interactive) is not bool:
             raise UsageError("interactive must be True or False")
-        bound = runtime.bind(spec)
+        bound = runtime.bind_by_name(spec)
         newborn = Newborn(
             "interactive" if interactive else "headless",
             bound,
@@ -109,7 +109,7 @@ class Sending:
         """
         if not own:
             check_key(key)
-        newborn = Newborn("continuable", self._runtime.bind(spec))
+        newborn = Newborn("continuable", self._runtime.bind_by_name(spec))
         asks = known or not own
         return await self._start(parent, newborn, prompt, key, asks=asks)
 

@@ -369,12 +369,20 @@ class Supervisor:
         await anyio.lowlevel.checkpoint_if_cancelled()
         closing = Closing("cancelled", reason)
         live = self._runtime.forest.live
+        target_id = target.id if type(target) is Agent else target
+        orphans = await self._residency.orphans_below(target_id)
+        if orphans:
+            await self._runtime.teardown.bring_down(orphans, closing, grace_s)
         if isinstance(target, str):
             while (found := live.get(target)) is None:
                 if await self._residency.cancel_absent(target, closing):
                     return
         elif type(target) is Agent:
             found = target._activation
+            if target._owner is not self or found._agent is not target:
+                raise UnauthorizedError(
+                    "this agent is a copy, or of another supervisor: cancel by its id"
+                )
         else:
             raise UsageError("target must be an Agent or the id of a session")
         try:

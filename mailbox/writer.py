@@ -13,6 +13,7 @@ and nothing is acknowledged (law 19): waiters get `SendUnknownError`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from .backend import Backend
 from .backend_trio import protected
@@ -192,7 +193,7 @@ class Gate:
         self.durable = self._taken
         self.commits += 1
         if self.on_commit is not None:
-            self.on_commit(entries)
+            self._fire([partial(self.on_commit, entries)])
         ready, self._now = self._now, _Waiting()
         self._fire(ready.callbacks)
         return ready.waiters
@@ -228,5 +229,7 @@ class Gate:
         for callback in callbacks:
             try:
                 callback()
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
                 self.on_error(error)

@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
+import threading
+
 import anyio
+import anyio.to_thread
 import pytest
 
-from ramet import Outcome, Policy
-from ramet.mailbox.events import Promoted, TurnOpened
+from ramet import Outcome, Policy, Reader
+from ramet.mailbox.events import Event, Promoted, TurnOpened
+from ramet.mailbox.store_memory import MemoryReader
 from ramet.testing import Gate, ScriptedModel, step
 from tests.lifecycle.minds import reply
 from tests.lifecycle.stage import LEAD, ORACLE, SCOUT, Stage, gone, of, resident, start
 from tests.lifecycle.stores import HeldStore
 
 pytestmark = pytest.mark.anyio
+
+
+class _WatchedStore(HeldStore):
+    """A held store that counts how often a log was loaded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads = threading.Semaphore(0)
+
+    def reader(self) -> Reader:
+        """A reader that counts."""
+        return _WatchedReader(self)
+
+
+class _WatchedReader(MemoryReader):
+    def __init__(self, store: _WatchedStore) -> None:
+        super().__init__(store.data)
+        self._loads = store.loads
+
+    def load(self, session: str, after: int = 0) -> list[Event]:
+        found = super().load(session, after)
+        self._loads.release()
+        return found
 
 
 @pytest.mark.case("R-224", "R-260")
@@ -43,7 +70,7 @@ async def test_a_spent_wake_budget_does_not_keep_a_returning_agent_waiting(
 async def test_a_wait_in_a_drain_is_not_refused_while_the_outcome_is_being_stored(
     stage: Stage,
 ) -> None:
-    store, thinks = HeldStore(), Gate()
+    store, thinks = _WatchedStore(), Gate()
     stage.use(store)
     stage.whole = False
     model = ScriptedModel({"oracle": [step("hm", hold=thinks)]})
@@ -62,6 +89,10 @@ async def test_a_wait_in_a_drain_is_not_refused_while_the_outcome_is_being_store
             group.start_soon(supervisor.drain)
             await oracle.wait_gone()
             group.start_soon(wait)
+            for _ in range(2):
+                await anyio.to_thread.run_sync(store.loads.acquire)
+            # Answers come in order: after this one, the wait has its second one too.
+            await supervisor.usage(root.id)
             await anyio.wait_all_tasks_blocked()
             store.free.set()
     assert [(it.status, it.cause) for it in found] == [("cancelled", "drain")]

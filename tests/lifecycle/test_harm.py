@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from ramet import AgentSpec, Call, CallResult, ModelResponse, Setup, ToolCall, U
 from ramet.mailbox.events import CallEnded, TurnEnded
 from ramet.mailbox.file_lock import lock_owner
 from ramet.testing import Gate, ScriptedModel, call, step
-from tests.lifecycle.stage import LEAD, SCOUT, Stage, gone, of, start
+from tests.lifecycle.stage import DIGGER, LEAD, SCOUT, Stage, gone, of, start
 
 pytestmark = pytest.mark.anyio
 
@@ -336,3 +337,142 @@ def test_a_tool_that_raises_an_interrupt_ends_the_run_and_not_in_a_hang(
 
     with pytest.raises(KeyboardInterrupt):
         anyio.run(main, backend=backend)
+
+
+class Odd(BaseException):
+    """An exception that is no `Exception`, as test runners have."""
+
+
+@pytest.mark.case("R-207", "R-215", "R-193")
+@pytest.mark.parametrize("what", ["tool", "before", "after", "mind", "disposer", "ear"])
+@pytest.mark.parametrize("error", [SystemExit(3), Odd("odd")])
+@pytest.mark.parametrize("count", [1, 2])
+async def test_no_exception_of_plug_in_code_ends_more_than_its_own(
+    stage: Stage, what: str, error: BaseException, count: int
+) -> None:
+    def raise_it(*arguments: Any) -> Any:
+        raise error
+
+    async def dig() -> str:
+        """Dig."""
+        return raise_it() if what == "tool" else "dug"
+
+    async def mind(request: ramet.ModelRequest) -> Any:
+        if what == "mind":
+            raise_it()
+        if request.step:
+            return "done"
+        return ModelResponse("", (Call("dig", "{}"),) * count, "tool_calls")
+
+    def contribute(setup: Setup) -> Any:
+        if what == "before":
+            setup.before_call(raise_it)
+        if what == "after":
+            setup.after_call(raise_it)
+        return raise_it if what == "disposer" else None
+
+    class Ear:
+        on_event = on_closing = on_delta = staticmethod(raise_it)
+
+    spec = AgentSpec("worker", tools=[dig], model=ramet.FunctionModel(mind))
+    store = ramet.MemoryStore()
+    with suppress(ExceptionGroup):
+        async with ramet.open(store, specs=[spec]) as sup:
+            if what == "ear":
+                sup.observe(Ear())
+            sup.register_setup(contribute)
+            with anyio.fail_after(30):
+                root = await sup.start_root(spec, interactive=True)
+                started = await sup.start_child(root, spec, "go")
+                outcome = await sup.wait(started.message_id)
+                await root.wait_idle()
+            log = store.load(started.child_id)
+    assert outcome.status == ("failed" if what == "mind" else "completed")
+    ended = [event.error for event in of(log, CallEnded)]
+    if what in ("tool", "before", "after"):
+        assert ended == ["TOOL_FAILED"] * count
+    elif what != "mind":
+        assert ended == [None] * count
+
+
+@pytest.mark.case("R-005", "R-148")
+async def test_cancel_takes_no_copy_and_no_agent_of_another_supervisor(
+    stage: Stage,
+) -> None:
+    stage.whole = False
+    async with stage.open(ScriptedModel({})) as sup, ramet.open(":memory:") as other:
+        root = await sup.start_root(LEAD, interactive=True)
+        for target in (copy.copy(root), copy.deepcopy(root)):
+            with pytest.raises(ramet.UnauthorizedError):
+                await sup.cancel(target)
+        with pytest.raises(ramet.UnauthorizedError):
+            await other.cancel(root)
+        assert root.state == "parked"
+
+
+@pytest.mark.case("R-229")
+async def test_cancel_of_an_absent_session_ends_what_lives_below_it(
+    stored: Stage,
+) -> None:
+    hold = Gate()
+    hold.open()
+    model = ScriptedModel(
+        {"lead": [step("n")] * 2, "scout": [step("x")], "digger": [step("y")]}
+    )
+    stored.whole = False
+    async with stored.open(model) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        started = await sup.start_child(root, SCOUT, "x")
+        scout = sup.agent(started.child_id)
+        assert scout is not None
+        below = await sup.start_child(scout, DIGGER, "y")
+        await gone(scout)
+        await root.wait_idle()
+        digger = await sup.resume(below.child_id)
+        assert sup.agent(scout.id) is None
+        await sup.cancel(scout.id)
+        assert digger.state == "gone"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["message", "outcome", "wait", "children", "descendants", "usage", "explain"],
+)
+async def test_a_reader_that_is_given_no_id_says_so(stage: Stage, name: str) -> None:
+    async with ramet.open(":memory:") as sup:
+        started: Any = ramet.Started("s", "m")
+        with pytest.raises(ramet.UsageError, match="named by its id"):
+            await getattr(sup, name)(started)
+        with pytest.raises(ramet.UsageError, match="no session"):
+            await sup.usage("s-unknown")
+
+
+async def test_two_specs_of_one_name_do_not_both_start_what_is_resumed_by_name(
+    stage: Stage,
+) -> None:
+    async with ramet.open(":memory:") as sup:
+        await sup.start_root(AgentSpec("a", "one"), interactive=True)
+        await sup.start_root(AgentSpec("a", "one"), interactive=True)
+        with pytest.raises(ramet.UsageError, match="another spec has the name"):
+            await sup.start_root(AgentSpec("a", "two"), interactive=True)
+
+
+async def test_plain_calls_from_inside_observers_and_set_ups_break_nothing(
+    stage: Stage,
+) -> None:
+    model = ScriptedModel({"lead": [step("n")], "scout": [step("x")]})
+    stage.whole = False
+    async with stage.open(model) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        started = await sup.start_child(root, SCOUT, "x")
+        await sup.wait(started.message_id)
+        await root.wait_idle()
+        scout = await sup.resume(started.child_id)
+
+        class Ear:
+            def on_closing(self, session_id: str, cause: str) -> None:
+                scout.release()
+
+        sup.observe(Ear())
+        await sup.cancel(root)
+        assert (root.state, scout.state) == ("gone", "gone")

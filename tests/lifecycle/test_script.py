@@ -254,7 +254,7 @@ async def test_a_run_is_taken_up_while_nobody_has_it(stage: Stage) -> None:
 
 @pytest.mark.anyio
 async def test_a_root_with_a_mind_of_its_own_may_be_woken(stage: Stage) -> None:
-    scout = AgentSpec("scout", policy={"report_delivery": "wakeup"})
+    scout = AgentSpec("finder", policy={"report_delivery": "wakeup"})
 
     async def main(flow: Flow) -> Any:
         child = await flow.spawn("look", spec=scout)
@@ -265,7 +265,7 @@ async def test_a_root_with_a_mind_of_its_own_may_be_woken(stage: Stage) -> None:
     lead = AgentSpec("lead", policy={"notices": "quiet"})
     model = ScriptedModel(
         {
-            "scout": [step(calls=[call("report", output="x")]), step("done")],
+            "finder": [step(calls=[call("report", output="x")]), step("done")],
             "lead": [step("I heard")],
         }
     )
