@@ -7,6 +7,7 @@ while a drain runs (R-161).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -43,6 +44,8 @@ from .stream import LiveStream, LogStream
 
 __all__ = ["Inquiry"]
 
+_PAGE = 200
+
 
 def check_id(value: object, what: str) -> None:
     """Check that something is named by text.
@@ -74,6 +77,28 @@ class _Changed:
 
     def when_told(self, wake: Callable[[], None]) -> None:
         self._wake = wake
+
+
+class _Level:
+    """The children of one session, page by page, from after one of them on."""
+
+    def __init__(self, inquiry: Inquiry, parent: str, after: str | None) -> None:
+        self._inquiry = inquiry
+        self._parent = parent
+        self._after = after
+        self._page: deque[Listing] = deque()
+        self._over = False
+
+    async def next(self) -> Listing | None:
+        if not self._page and not self._over:
+            page = await self._inquiry.children(self._parent, self._after, _PAGE)
+            self._page.extend(page)
+            self._over = len(page) < _PAGE
+        if not self._page:
+            return None
+        line = self._page.popleft()
+        self._after = line.id
+        return line
 
 
 class Inquiry:
@@ -108,33 +133,38 @@ class Inquiry:
     async def descendants(
         self, session_id: str, after: str | None, limit: int
     ) -> list[Listing]:
-        """A page of everything below, in pre-order, found without recursion."""
+        """A page of everything below, in pre-order, found without recursion.
+
+        It goes on below and beside `after`, without walking what came before it.
+        """
         check_id(session_id, "session")
         if type(limit) is not int or limit < 1:
             raise UsageError("limit must be a whole number from 1 on")
+        levels = [_Level(self, session_id, None)]
+        if after is not None:
+            check_id(after, "session")
+            levels = await self._levels_after(session_id, after)
         found: list[Listing] = []
-        seen = after is None
-        stack = [iter(await self._all_children(session_id))]
-        while stack and len(found) < limit:
-            line = next(stack[-1], None)
+        while levels and len(found) < limit:
+            line = await levels[-1].next()
             if line is None:
-                stack.pop()
+                levels.pop()
                 continue
-            if seen:
-                found.append(line)
-            elif line.id == after:
-                seen = True
-            stack.append(iter(await self._all_children(line.id)))
+            found.append(line)
+            levels.append(_Level(self, line.id, None))
         return found
 
-    async def _all_children(self, session_id: str) -> list[Listing]:
-        found: list[Listing] = []
-        while True:
-            after = found[-1].id if found else None
-            page = await self.children(session_id, after, 500)
-            found += page
-            if len(page) < 500:
-                return found
+    async def _levels_after(self, session_id: str, after: str) -> list[_Level]:
+        """Where to go on after a session; nowhere when it is not below."""
+        levels = [_Level(self, after, None)]
+        at: str | None = after
+        while at is not None and at != session_id:
+            row = await self._runtime.storage.read(Reader.row, at)
+            parent = None if row is None else row.parent
+            if parent is not None:
+                levels.insert(0, _Level(self, parent, at))
+            at = parent
+        return [] if at is None else levels
 
     async def message(self, message_id: str) -> MessageStatus:
         """What became of a message."""

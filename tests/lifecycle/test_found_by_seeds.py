@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import anyio
 import anyio.to_thread
@@ -13,7 +14,17 @@ from ramet.mailbox.events import Event, Promoted, TurnOpened
 from ramet.mailbox.store_memory import MemoryReader
 from ramet.testing import Gate, ScriptedModel, step
 from tests.lifecycle.minds import reply
-from tests.lifecycle.stage import LEAD, ORACLE, SCOUT, Stage, gone, of, resident, start
+from tests.lifecycle.stage import (
+    HANG_S,
+    LEAD,
+    ORACLE,
+    SCOUT,
+    Stage,
+    gone,
+    of,
+    resident,
+    start,
+)
 from tests.lifecycle.stores import HeldStore
 
 pytestmark = pytest.mark.anyio
@@ -82,7 +93,10 @@ async def test_a_wait_in_a_drain_is_not_refused_while_the_outcome_is_being_store
         oracle = resident(supervisor, begun.child_id)
 
         async def wait() -> None:
-            found.append(await supervisor.wait(begun.message_id))
+            try:
+                found.append(await supervisor.wait(begun.message_id))
+            finally:
+                store.free.set()
 
         async with anyio.create_task_group() as group:
             store.free.clear()
@@ -90,7 +104,8 @@ async def test_a_wait_in_a_drain_is_not_refused_while_the_outcome_is_being_store
             await oracle.wait_gone()
             group.start_soon(wait)
             for _ in range(2):
-                await anyio.to_thread.run_sync(store.loads.acquire)
+                loaded = partial(store.loads.acquire, timeout=HANG_S)
+                assert await anyio.to_thread.run_sync(loaded, abandon_on_cancel=True)
             # Answers come in order: after this one, the wait has its second one too.
             await supervisor.usage(root.id)
             await anyio.wait_all_tasks_blocked()

@@ -12,6 +12,7 @@ from ramet import AgentSpec, ModelRequest, Policy, Setup
 from ramet.mailbox.events import Activated, Created, TurnOpened
 from ramet.testing import Gate, ScriptedModel, call, step
 from tests.lifecycle.stage import (
+    DIGGER,
     LEAD,
     ORACLE,
     SCOUT,
@@ -423,3 +424,42 @@ async def test_a_listing_names_a_child_that_could_not_be_read(stage: Stage) -> N
         store.load = load
         await sup.resume(scout.id)
         assert [line.fault for line in await sup.children(root.id)] == [None]
+
+
+@pytest.mark.case("R-084", "R-086")
+async def test_descendants_in_pages_are_the_whole_tree_in_pre_order(
+    stored: Stage,
+) -> None:
+    model = ScriptedModel(
+        {"lead": [step("n")] * 9, "scout": [step("x")] * 3, "digger": [step("y")] * 6}
+    )
+    quiet = AgentSpec("quiet", policy={"notices": "quiet"})
+    hold = Gate()
+    busy = ScriptedModel({"scout": [step("x", hold=hold)] * 3})
+    scout = AgentSpec("scout", model=busy, policy={"notices": "quiet"})
+    stored.whole = False
+    async with stored.open(model, specs=[quiet, scout]) as sup:
+        root = await sup.start_root(quiet, interactive=True)
+        expected: list[str] = []
+        for _ in range(3):
+            started = await sup.start_child(root, scout, "x")
+            parent = sup.agent(started.child_id)
+            assert parent is not None
+            expected.append(started.child_id)
+            for _ in range(2):
+                below = await sup.start_child(parent, DIGGER, "y")
+                expected.append(below.child_id)
+        hold.open()
+        await root.wait_idle()
+        whole = [line.id for line in await sup.descendants(root.id)]
+        assert whole == expected
+        for limit in (1, 2, 3, 4):
+            found: list[str] = []
+            after = None
+            while page := await sup.descendants(root.id, after=after, limit=limit):
+                found += [line.id for line in page]
+                after = page[-1].id
+            assert found == expected
+        assert await sup.descendants(expected[0], after=expected[3]) == []
+        with pytest.raises(ramet.UsageError):
+            await sup.descendants(root.id, limit=0)
