@@ -6,6 +6,7 @@ what of its end is to be printed.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -150,7 +151,11 @@ async def launch_script(launch: Launch) -> Printed:
             data=launch.input,
             args=launch.args,
             model=_model_name(launch.model or script.model),
-            about={"model": launch.model, "backend": launch.backend},
+            about={
+                "model": launch.model,
+                "backend": launch.backend,
+                "folder": os.getcwd(),
+            },
         )
         root: Agent | None = None
         result: ScriptResult | None = None

@@ -8,6 +8,7 @@ standard error and the result, alone, to standard output.
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 import traceback
@@ -157,7 +158,11 @@ def _run(arguments: argparse.Namespace) -> int:
         input=value,
         args=tuple(arguments.words),
     )
-    return _go(arguments, launch if run is None else _taken_up(launch, run, arguments))
+    if run is None:
+        return _go(arguments, launch)
+    launch = attrs.evolve(launch, store=str(Path(store).absolute()))
+    _go_to(run)
+    return _go(arguments, _taken_up(launch, run, arguments))
 
 
 def _run_prompt(arguments: argparse.Namespace) -> int:
@@ -205,13 +210,32 @@ def _resume(arguments: argparse.Namespace) -> int:
     script = load_script(run.script)
     _check_same(script, run, allowed=arguments.allow_changed_source)
     launch = Launch(
-        store=default_store(arguments),
+        store=str(Path(default_store(arguments)).absolute()),
         option=_store_option(arguments),
         model=arguments.model,
         backend=run.backend,
         script=script,
     )
+    _go_to(run)
     return _go(arguments, _taken_up(launch, run, arguments))
+
+
+def _go_to(run: Run) -> None:
+    """Go on in the folder where the run began: its relative names are meant there.
+
+    Raises:
+        ReplayRefusedError: that folder is not there any more.
+    """
+    if run.folder is None or Path(run.folder) == Path.cwd():
+        return
+    try:
+        os.chdir(run.folder)
+    except OSError as error:
+        raise ReplayRefusedError(
+            f"run {run.id} was started in {run.folder}, and its relative names are"
+            f" meant from there: {error.strerror}"
+        ) from error
+    print(f"ramet: going on in {visible(run.folder)}", file=sys.stderr)
 
 
 def _over(arguments: argparse.Namespace, run: Run) -> Printed:

@@ -65,6 +65,7 @@ class Run:
         status: how it ended, or `None` while it has not.
         result: what it gave, when it completed.
         ended_at: milliseconds since 1970, or `None` while it has not ended.
+        folder: where it was started: relative names are meant from there.
     """
 
     id: str
@@ -79,6 +80,7 @@ class Run:
     status: str | None
     result: Any = None
     ended_at: int | None = None
+    folder: str | None = None
 
 
 def runs(reader: Reader) -> Iterator[Run]:
@@ -147,6 +149,7 @@ def _run(reader: Reader, session: str) -> Run | None:
             end.get("status"),
             end.get("result"),
             ended_at,
+            started.get("folder"),
         )
     except (KeyError, TypeError) as error:
         raise ReplayRefusedError(

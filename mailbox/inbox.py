@@ -9,6 +9,7 @@ between two parties order is that of acceptance, whatever the delivery (law 3).
 from __future__ import annotations
 
 import operator
+from bisect import bisect_left
 from typing import TypeAlias
 
 from .errors import IllegalEventError
@@ -29,11 +30,19 @@ class Inbox:
     and the waiting (R-198).
     """
 
-    __slots__ = ("_accepts", "_blocking", "parked", "staged", "waiting")
+    __slots__ = (
+        "_accepts",
+        "_blocking",
+        "_undecided",
+        "parked",
+        "staged",
+        "waiting",
+    )
 
     def __init__(self) -> None:
         self._accepts = 0
         self._blocking: dict[str, list[int]] = {}
+        self._undecided: dict[str, int] = {}
         self.parked = False
         self.waiting: list[Placed] = []
         self.staged: list[Placed] = []
@@ -92,6 +101,8 @@ class Inbox:
         if safe and sender not in self._blocking:
             return True
         self.staged.append((place, message))
+        if message.given == "undecided":
+            self._undecided[message.id] = place
         return False
 
     def claim(self, ids: tuple[str, ...]) -> list[Placed]:
@@ -118,17 +129,17 @@ class Inbox:
 
         It overtakes nobody: the queue stays in order of acceptance.
         """
-        for index, placed in enumerate(self.staged):
-            place, message = placed
-            if message.id == message_id and message.given == "undecided":
-                if self.waiting and self.waiting[-1][0] > place:
-                    raise IllegalEventError(f"{message_id} would be out of its place")
-                del self.staged[index]
-                self.waiting.append(placed)
-                self._block(message.sender, place)
-                self.parked = False
-                return
-        raise IllegalEventError(f"{message_id} is not an undecided notice")
+        place = self._undecided.get(message_id)
+        if place is None:
+            raise IllegalEventError(f"{message_id} is not an undecided notice")
+        if self.waiting and self.waiting[-1][0] > place:
+            raise IllegalEventError(f"{message_id} would be out of its place")
+        index = bisect_left(self.staged, place, key=_place)
+        placed = self.staged.pop(index)
+        del self._undecided[message_id]
+        self.waiting.append(placed)
+        self._block(placed[1].sender, place)
+        self.parked = False
 
     def enter(self, claimed: list[Placed]) -> list[Accepted]:
         """What enters at a safe position, in order of acceptance.
@@ -145,6 +156,8 @@ class Inbox:
                 keep.append(placed)
             else:
                 entering.append(placed)
+                if placed[1].given == "undecided":
+                    del self._undecided[placed[1].id]
         self.staged = keep
         if len(entering) > 1:
             entering.sort(key=_place)

@@ -117,10 +117,11 @@ class Host:
         parent = self._world.supervisor.agent(child.parent or "")
         return None if parent is None else (parent, child.session)
 
-    def _key(self, *keys: str) -> tuple[str | None, str]:
+    def _key(self, name: str) -> tuple[str | None, str]:
         """A key and a content: with a key the same each time, else a new one."""
-        key = self._world.dice.choice((None, *keys))
-        return key, self._world.text() if key is None else "with a key"
+        if self._world.dice.random() < 0.4:
+            return None, self._world.text()
+        return self._world.new_key(name), "with a key"
 
     async def _sent(
         self,
@@ -140,14 +141,14 @@ class Host:
     async def _tell(self) -> None:
         root = self._root()
         if root is not None:
-            key, text = self._key("k1", "k2")
+            key, text = self._key("tell")
             tell = self._world.supervisor.tell(root, text, key=key)
             await self._sent(tell, "host", key, text)
 
     async def _start(self) -> None:
         root = self._root()
         if root is not None:
-            key, text = self._key("s1", "s2")
+            key, text = self._key("start")
             spec = self._minds.goes_on
             start = self._world.supervisor.start_child(root, spec, text, key=key)
             await self._sent(start, root.id, key, text)
@@ -155,7 +156,7 @@ class Host:
     async def _call(self) -> None:
         root = self._root()
         if root is not None:
-            key, text = self._key("c1")
+            key, text = self._key("call")
             call = self._world.supervisor.call(root, self._minds.returns, text, key=key)
             await self._sent(call, root.id, key, text, waits=True)
 
@@ -163,7 +164,7 @@ class Host:
         family = self._family()
         if family is not None:
             parent, child = family
-            key, text = self._key("f1", "f2")
+            key, text = self._key("follow")
             send = self._world.supervisor.followup(parent, child, text, key=key)
             await self._sent(send, parent.id, key, text)
 

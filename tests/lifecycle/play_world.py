@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import attrs
@@ -38,7 +38,7 @@ class Setting:
     """What the seed decides beforehand.
 
     Attributes:
-        slowest: the most steps that a commit takes.
+        slowest: the most steps that a commit or a read takes.
         threaded: whether batches are handed over as to a writer's thread.
         fails_at: the commit that fails, if one does.
         fails_after: whether what fails was stored nevertheless.
@@ -73,7 +73,7 @@ class Setting:
             wake_budget=_one_of(dice, None, 0.8, (0, 1, 2)),
         )
         return cls(
-            slowest=dice.choice((0, 0, 1, 4)),
+            slowest=dice.choice((0, 1, 4, 16)),
             threaded=dice.random() < 0.5,
             fails_at=dice.randrange(60) if breaking else None,
             fails_after=dice.random() < 0.5,
@@ -139,6 +139,10 @@ class World:
         """A text that occurs once."""
         self._texts += 1
         return f"text {self._texts}"
+
+    def new_key(self, name: str) -> str:
+        """A key that is new now and then, so that several come upon it at once."""
+        return f"{name} {self._texts // 6}"
 
     async def pause(self, most: int = 4) -> None:
         """Let others go on for a few steps."""
@@ -211,7 +215,7 @@ class World:
 
 
 class Disk:
-    """Writes batches as the writer of a store does, in steps that the seed drew.
+    """Writes and reads as the threads of a store do, in steps that the seed drew.
 
     Args:
         world: where what became durable is written down.
@@ -222,9 +226,18 @@ class Disk:
         self._commits = 0
 
     def attach(self, storage: Storage) -> None:
-        """Take the place of both ways to write."""
+        """Take the place of both ways to write, and make reads slow."""
         storage.append = self.append  # type: ignore[method-assign]
         storage.submit = self.submit  # type: ignore[method-assign]
+        read = storage.read
+
+        async def slow_read(method: Callable[..., T], *arguments: Any) -> T:
+            """Read now and hand over later, as a reader's thread does."""
+            value = await read(method, *arguments)
+            await self._world.pause(self._world.setting.slowest + 1)
+            return value
+
+        storage.read = slow_read  # type: ignore[method-assign]
 
     async def append(self, batch: Batch) -> None:
         """Store a batch, or fail; as with a store that blocks on nothing."""

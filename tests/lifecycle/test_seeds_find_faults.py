@@ -28,7 +28,7 @@ from ramet.lifecycle.telling import Telling, telling_later
 from ramet.mailbox.events import Accepted
 from ramet.mailbox.inbox import Inbox
 from ramet.mailbox.writer import Gate
-from tests.lifecycle.play import BrokenPlayError, play
+from tests.lifecycle.play import BrokenPlayError, main, play
 from tests.lifecycle.recover import recover
 from tests.schedules import Backend, Kind
 
@@ -207,3 +207,17 @@ def test_a_planted_fault_is_found_within_a_few_seeds(
 def _search(fault: Fault, backend: Backend) -> None:
     for seed in range(fault.within):
         fault.search(backend, "walk" if seed % 2 else "pct", seed)
+
+
+def test_the_command_names_what_it_found_and_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--backend", "asyncio", "--seeds", "4", "--first", "2"]
+    assert main(options) == 0
+    assert " 0 broken; digest " in capsys.readouterr().out
+    a_message_is_acknowledged_before_it_is_stored(monkeypatch)
+    assert main(options) == 1
+    shown = capsys.readouterr().out
+    assert "BROKEN asyncio walk seed " in shown
+    assert "\nagain: python -m tests.lifecycle.play --backend asyncio " in shown
+    assert main([*options, "--recover"]) == 1
