@@ -13,7 +13,7 @@ import attrs
 
 from ..mailbox.errors import UsageError
 from ..mailbox.ids import Ambient
-from .cli_store import add_store_argument, find_session, opened_reader
+from .cli_store import HOW_TO_GO_ON, add_store_argument, find_session, opened_reader
 from .cli_text import (
     Cell,
     Column,
@@ -200,7 +200,7 @@ def _notes(tree: Tree, shown: Sequence[Listing], hidden: int) -> list[Line]:
     cut = sum(one.state == "cut" for one in shown)
     if cut:
         were = "was" if cut == 1 else "were"
-        text = f"{plural(cut, 'session')} {were} cut off; go on with: ramet resume"
+        text = f"{plural(cut, 'session')} {were} cut off; {HOW_TO_GO_ON}"
         notes.append(((text, "cut"),))
     if hidden:
         text = f"{plural(hidden, 'older tree')} at rest: ramet ps --all"

@@ -17,7 +17,7 @@ from ..mailbox.message import Usage
 from ..mailbox.sqlite_inspector import SqliteInspector
 from ..mailbox.store import SessionRow
 from . import cli_doctor, cli_log, cli_ps
-from .cli_store import add_store_argument, find_session, opened_reader
+from .cli_store import HOW_TO_GO_ON, add_store_argument, find_session, opened_reader
 from .cli_text import Cell, Column, Line, one_line, paragraph, plural, table
 from .cli_tree import read_tree, rows_below
 from .cli_view import Screen
@@ -123,7 +123,7 @@ def _explained(reader: SqliteInspector, below: tuple[Listing, ...]) -> Explanati
 
 def _hint(line: Listing, state: str) -> str | None:
     if state == "cut":
-        return "ramet resume goes on with the run that it belongs to"
+        return HOW_TO_GO_ON
     if state == "unreadable":
         return "ramet doctor looks at the whole store"
     return None

@@ -393,8 +393,10 @@ def explain_row(row: SessionRow, events: Sequence[Event], *, here: bool) -> Expl
     state = _stored_state(row, here=here, has_children=False)
     if session.open is not None:
         why = _explain_turn(session)
+    elif state == "cut":
+        why = f"no turn of it was open, and {waiting} messages waited"
     else:
         why = f"it is resident; {waiting} messages wait"
     if state == "cut":
-        why = f"the process that ran it is no more; then {why}"
+        why = f"the process that ran it is no more; at its end: {why}"
     return Explanation(row.session, state, why)

@@ -147,7 +147,8 @@ def repair(forest: Forest, loaded: Loaded, activation: Activation) -> bool:
                 session.assignment, "failed", "crashed", now, detail="the process ended"
             ),
         )
-    forest.log(activation, Ended("crashed", False, now))
+    rooted = session.header.parent is None
+    forest.log(activation, Ended("crashed", rooted, now))
     return True
 
 

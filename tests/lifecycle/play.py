@@ -140,7 +140,7 @@ def _may_fail(world: World, left_with: list[ramet.RametError]) -> Iterator[None]
     try:
         yield
     except (ramet.SendUnknownError, ramet.PersistenceUnavailableError) as error:
-        if not world.failed:
+        if not world.failed or world.setting.fails_at is None:
             raise
         left_with.append(error)
 

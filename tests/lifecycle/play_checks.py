@@ -96,6 +96,9 @@ def check_end(world: World) -> None:
                 [it for it in world.store.data.sessions.values() if it.holder]
             ),
         }
+    else:
+        planned = world.setting.fails_at is not None and type(gate.failed) is OSError
+        world.need(planned, "19 a commit failed by itself", repr(gate.failed))
     for what, count in left.items():
         world.need(not count, f"R-117 {what} are left", count)
 

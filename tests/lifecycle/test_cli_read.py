@@ -50,7 +50,7 @@ def test_a_session_that_was_cut_says_where_and_how_to_go_on(
     assert main(["explain", "slow"]) == 0
     shown = capsys.readouterr().out
     assert "the process that ran it is no more" in shown
-    assert "next   ramet resume" in shown
+    assert "next   go on with: ramet resume" in shown
 
 
 def usage_of(capsys: Printed, *words: str) -> dict[str, object]:

@@ -387,7 +387,7 @@ def test_a_session_of_another_process_is_explained_as_it_is_or_as_cut() -> None:
     )
     cut = explained(*begun(), here=True)
     assert cut.state == "cut"
-    assert cut.why.startswith("the process that ran it is no more; then it is")
+    assert cut.why.startswith("the process that ran it is no more; at its end")
 
 
 @pytest.mark.case("R-085")

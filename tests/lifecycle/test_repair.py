@@ -159,7 +159,7 @@ def test_a_returning_agent_that_was_never_asked_has_no_outcome() -> None:
     woods = Woods()
     one = loaded("headless")
     repair(woods.forest, one, shade(one))
-    assert woods.logged("c") == [Ended("crashed", False, NOW)]
+    assert woods.logged("c") == [Ended("crashed", True, NOW)]
 
 
 # What a kill left undecided.

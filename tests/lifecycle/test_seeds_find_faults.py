@@ -1,9 +1,8 @@
 """The seeds can fail: each fault that is planted here is found, by its law.
 
 A fault is a small change of the runtime, of the kind that a hand makes.  Too rare for a
-few seeds, and held by tests of their own: a promotion at the end of a turn that was
-interrupted, a key that leaves its table while somebody still asks for it, and a load
-that does not wait for the gate, since each needs three parties at one instant.
+few seeds is a promotion at the end of a turn that was interrupted: some two seeds in a
+thousand find it, and `test_interrupts.py` holds it.
 """
 
 from __future__ import annotations
@@ -23,10 +22,12 @@ from ramet.lifecycle.current import CURRENT
 from ramet.lifecycle.driver import Driver
 from ramet.lifecycle.forest import Forest
 from ramet.lifecycle.recovery import Loaded, shade_of
+from ramet.lifecycle.residency import Residency
 from ramet.lifecycle.runtime import Runtime
 from ramet.lifecycle.telling import Telling, telling_later
 from ramet.mailbox.events import Accepted
 from ramet.mailbox.inbox import Inbox
+from ramet.mailbox.keys import KeyTable
 from ramet.mailbox.writer import Gate
 from tests.lifecycle.play import BrokenPlayError, main, play
 from tests.lifecycle.recover import recover
@@ -85,6 +86,20 @@ def nothing_inside_an_agent_waits_for_its_log(patch: Patch) -> None:
             await real(self, ticket)
 
     patch.setattr(Gate, "wait", wait)
+
+
+def a_key_leaves_its_table_while_somebody_asks_for_it(patch: Patch) -> None:
+    def is_durable(self: KeyTable, sender: str, key: str) -> None:
+        self._rows.pop((sender, key), None)
+
+    patch.setattr(KeyTable, "is_durable", is_durable)
+
+
+def a_load_does_not_wait_for_what_the_session_wrote(patch: Patch) -> None:
+    async def durable(self: Residency) -> None:
+        await checkpoint()
+
+    patch.setattr(Residency, "_durable", durable)
 
 
 def a_message_is_acknowledged_before_it_is_stored(patch: Patch) -> None:
@@ -181,6 +196,8 @@ FAULTS = [
     Fault(a_quiet_message_overtakes_a_wakeup_of_its_sender, "order of", 80),
     Fault(nothing_inside_an_agent_waits_for_its_log, "before its log is durable"),
     Fault(a_message_is_acknowledged_before_it_is_stored, "acknowledged and not stored"),
+    Fault(a_key_leaves_its_table_while_somebody_asks_for_it, "used the key", 60),
+    Fault(a_load_does_not_wait_for_what_the_session_wrote, "a commit failed", 40),
     Fault(a_cancel_forgets_the_grandchildren, "below who is closing", 40),
     Fault(a_drain_discards, "discarded by drain", 40),
     Fault(a_parent_in_a_turn_gets_no_notice, "that were told"),
