@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -344,3 +345,57 @@ def test_what_a_whole_response_has_to_show_is_its_text() -> None:
     assembler = ResponseAssembler()
     assembler.add(ResponseEnded(response=ModelResponse("hello")))
     assert assembler.partial() == "hello"
+
+
+ODD: Any = object()
+
+ODD_EVENTS: list[Any] = [
+    TextDelta(ODD),
+    CallStarted(ODD, "x"),
+    CallStarted(0, ODD),
+    CallStarted(0, "x", ODD),
+    ArgumentsDelta(ODD, "{}"),
+    ArgumentsDelta(0, ODD),
+    CallDone(ODD, "{}"),
+    CallDone(0, ODD),
+    Refused(ODD),
+    ResponseEnded(ODD),
+    ResponseEnded(usage=ODD),
+    ResponseEnded(usage=Usage(1, ODD)),
+    ResponseEnded(usage=Usage(1, True)),
+    ResponseEnded(usage=Usage(1, -1)),
+    ResponseEnded(usage=Usage(1, 2**53)),
+    ResponseEnded(calls=ODD),
+    ResponseEnded(calls=(ODD,)),
+    ResponseEnded(response=ODD),
+    ResponseEnded(response=ModelResponse(ODD)),
+    ResponseEnded(response=ModelResponse("", ODD)),
+    ResponseEnded(response=ModelResponse("", (Call(ODD, "{}"),))),
+    ResponseEnded(response=ModelResponse("", (Call("x", ODD),))),
+    ResponseEnded(response=ModelResponse("", (Call("x", "{}", ODD),))),
+    ResponseEnded(response=ModelResponse("", (), ODD)),
+    ResponseEnded(response=ModelResponse("", (), "end_turn", ODD)),
+]
+
+
+@pytest.mark.parametrize("event", ODD_EVENTS)
+def test_what_a_log_could_not_hold_is_a_fault_of_the_protocol(event: Any) -> None:
+    assembler = ResponseAssembler()
+    assembler.add(event)
+    assembler.add(ResponseEnded())
+    made = assembler.end()
+    assert isinstance(made, ResponseFault)
+    assert made.code == "output-protocol-unknown"
+    assert "odd" in made.reason
+    assert made.usage is None
+    assert assembler.partial() == ""
+
+
+def test_a_whole_response_with_counted_usage_is_no_fault() -> None:
+    assembler = ResponseAssembler()
+    usage = Usage(0, 2**53 - 1, 0, None, 3, 0)
+    response = ModelResponse("x", (Call("a", "{}", "id"),), "tool_calls", usage)
+    assembler.add(ResponseEnded(calls=response.calls, response=response))
+    made = assembler.end()
+    assert isinstance(made, Assembled)
+    assert made.usage == usage

@@ -7,6 +7,7 @@ thousand find it, and `test_interrupts.py` holds it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -181,30 +182,31 @@ def recovery_tells_again(patch: Patch) -> None:
 class Fault:
     """A fault: how it is planted, the words that name its law, and where it is found.
 
-    `within` is the number of seeds in which both backends must find it.
+    `within` is the number of seeds in which both backends must find it; it is some five
+    times what is needed on the average, since any change of the runtime moves the seeds.
     """
 
     plant: Callable[[Patch], None]
     law: str
-    within: int = 20
+    within: int = 40
     search: Callable[[Backend, Kind, int], object] = play
 
 
 FAULTS = [
-    Fault(a_wake_is_lost_between_the_last_look_and_parking, "a wake was lost", 80),
+    Fault(a_wake_is_lost_between_the_last_look_and_parking, "a wake was lost", 150),
     Fault(a_quiet_message_wakes, "a quiet message of"),
-    Fault(a_quiet_message_overtakes_a_wakeup_of_its_sender, "order of", 80),
+    Fault(a_quiet_message_overtakes_a_wakeup_of_its_sender, "order of", 200),
     Fault(nothing_inside_an_agent_waits_for_its_log, "before its log is durable"),
     Fault(a_message_is_acknowledged_before_it_is_stored, "acknowledged and not stored"),
-    Fault(a_key_leaves_its_table_while_somebody_asks_for_it, "used the key", 60),
-    Fault(a_load_does_not_wait_for_what_the_session_wrote, "a commit failed", 40),
-    Fault(a_cancel_forgets_the_grandchildren, "below who is closing", 40),
-    Fault(a_drain_discards, "discarded by drain", 40),
+    Fault(a_key_leaves_its_table_while_somebody_asks_for_it, "used the key", 250),
+    Fault(a_load_does_not_wait_for_what_the_session_wrote, "a commit failed", 80),
+    Fault(a_cancel_forgets_the_grandchildren, "below who is closing", 100),
+    Fault(a_drain_discards, "discarded by drain", 60),
     Fault(a_parent_in_a_turn_gets_no_notice, "that were told"),
-    Fault(an_agent_settles_with_a_wakeup_that_waits, "settled with a wakeup", 60),
+    Fault(an_agent_settles_with_a_wakeup_that_waits, "settled with a wakeup", 150),
     Fault(the_end_of_a_turn_forgets_the_interrupt, "forgot an interrupt"),
-    Fault(a_claim_is_never_given_back, "epochs are left", 40),
-    Fault(state_changes_outside_of_events, "the fold of the log", 40),
+    Fault(a_claim_is_never_given_back, "epochs are left", 60),
+    Fault(state_changes_outside_of_events, "the fold of the log", 80),
     Fault(recovery_tells_again, "told of twice|was told|were told", search=recover),
 ]
 
@@ -222,8 +224,13 @@ def test_a_planted_fault_is_found_within_a_few_seeds(
 
 
 def _search(fault: Fault, backend: Backend) -> None:
+    """Play seeds until the law is named; what else the fault breaks is passed over."""
     for seed in range(fault.within):
-        fault.search(backend, "walk" if seed % 2 else "pct", seed)
+        try:
+            fault.search(backend, "walk" if seed % 2 else "pct", seed)
+        except BrokenPlayError as error:
+            if re.search(fault.law, str(error)):
+                raise
 
 
 def test_the_command_names_what_it_found_and_fails(
