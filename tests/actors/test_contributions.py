@@ -319,3 +319,45 @@ def test_each_release_runs_exactly_once_whatever_meets(steps: list[str]) -> None
             residents[name].release()
             due |= {f"x of {name}", f"y of {name}"}
         assert sorted(released) == sorted(due)
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        lambda setup: setup.before_call(5),
+        lambda setup: setup.after_call("no"),
+        lambda setup: setup.withhold_tool(5),
+    ],
+)
+def test_a_wish_of_a_wrong_type_is_refused_in_the_set_up(wish: Any) -> None:
+    stage = Stage()
+    stage.contributions.register(wish)
+    with pytest.raises(UsageError):
+        stage.install()
+
+
+def test_a_disposer_that_wants_to_exit_is_an_error_like_others() -> None:
+    stage = Stage()
+
+    def leave() -> None:
+        raise SystemExit(3)
+
+    stage.contributions.register(lambda setup: leave)
+    installation = stage.install()
+    installation.publish()
+    (error,) = installation.release()
+    assert "SystemExit" in str(error)
+    assert isinstance(error.__cause__, SystemExit)
+
+
+def test_an_interrupt_in_a_disposer_comes_out() -> None:
+    stage = Stage()
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    stage.contributions.register(lambda setup: interrupt)
+    installation = stage.install()
+    installation.publish()
+    with pytest.raises(KeyboardInterrupt):
+        installation.release()
