@@ -15,6 +15,7 @@ import contextlib
 import difflib
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
@@ -25,7 +26,7 @@ from ..mailbox.errors import RametError, UsageError
 from . import cli_read, cli_run
 from .cli_text import one_line
 
-__all__ = ["build_parser", "main"]
+__all__ = ["build_parser", "entry", "main"]
 
 _FAILED = 1
 _USED_WRONGLY = 2
@@ -120,6 +121,22 @@ def main(argv: Sequence[str] | None = None) -> int:
             f" (with {_TRACEBACK}=1 it shows where)"
         )
         return _told(error, text, _FAILED)
+
+
+def entry() -> NoReturn:
+    """Run the command line of the process, and end the process.
+
+    A tool that blocks in a thread is abandoned (R-115): the interpreter would wait for
+    its thread, so the process ends without it.
+    """
+    status = main()
+    current = threading.current_thread()
+    if any(not it.daemon and it is not current for it in threading.enumerate()):
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def _command(words: list[str]) -> int:

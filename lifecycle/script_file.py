@@ -10,6 +10,7 @@ import hashlib
 import inspect
 import os
 import sys
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -66,7 +67,7 @@ def load_script(path: str | os.PathLike[str]) -> ScriptFile:
 
     Raises:
         UsageError: there is no such file, or it is no supervisor script; the text says
-            what is wrong.  What its top level raises comes out as it is.
+            what is wrong, and where its top level raised.
     """
     given = os.fspath(path)
     if not given.strip():
@@ -105,8 +106,25 @@ def _module(place: Path, source: bytes) -> ModuleType:
         sys.path.insert(0, folder)
     # Type hints and pickles of the script look their module up by its name.
     sys.modules[name] = module
-    exec(code, module.__dict__)
+    try:
+        exec(code, module.__dict__)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == str(place)]
+        where = f", line {lines[-1]}" if lines else ""
+        raise UsageError(
+            f"the script raised {type(error).__name__} when it was loaded:"
+            f" {safe_text(error)} ({place}{where})"
+        ) from error
     return module
+
+
+def safe_text(error: BaseException) -> str:
+    """The text of an error, also of one whose text cannot be had."""
+    try:
+        return str(error)
+    except Exception:
+        return "(its text cannot be read)"
 
 
 def _main(module: ModuleType, given: str) -> Main:

@@ -1,6 +1,6 @@
 """`python -m ramet`: the command `ramet`."""
 
-from .lifecycle.cli import main
+from .lifecycle.cli import entry
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    entry()

@@ -113,9 +113,10 @@ def test_a_blank_path_is_refused() -> None:
         load_script("  ")
 
 
-def test_what_the_top_level_raises_comes_out_as_it_is(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError):
+def test_what_the_top_level_raises_is_said_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"ZeroDivisionError .*line 1") as caught:
         load_script(written(tmp_path, "1 / 0\n"))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
 # -- the beginning and the end of a run ------------------------------------------------

@@ -2,7 +2,7 @@
 
 A fault is a small change of the runtime, of the kind that a hand makes.  Too rare for a
 few seeds is a promotion at the end of a turn that was interrupted: some two seeds in a
-thousand find it, and `test_interrupts.py` holds it.
+thousand find it, and `test_notices.py` holds it.
 """
 
 from __future__ import annotations
@@ -182,8 +182,8 @@ def recovery_tells_again(patch: Patch) -> None:
 class Fault:
     """A fault: how it is planted, the words that name its law, and where it is found.
 
-    `within` is the number of seeds in which both backends must find it; it is some five
-    times what is needed on the average, since any change of the runtime moves the seeds.
+    `within` is the number of seeds in which both backends must find it: some five times
+    what it takes on the average, since any change of the runtime moves the seeds.
     """
 
     plant: Callable[[Patch], None]
