@@ -47,19 +47,23 @@ class BoundSpec:
         policy: Policy,
         settings: Mapping[str, Any],
     ) -> None:
-        self.record = record
-        self.name = record.name
-        self.instructions = record.instructions
-        self.allow = None if record.allow is None else frozenset(record.allow)
-        self.deny = frozenset(record.deny)
-        self.limits = Limits.from_record(record.limits)
-        self.tools = {n: t for n, t in tools.items() if self.permits(n)}
+        self.record: SpecRecord = record
+        self.name: str = record.name
+        self.instructions: str = record.instructions
+        self.allow: frozenset[str] | None = (
+            None if record.allow is None else frozenset(record.allow)
+        )
+        self.deny: frozenset[str] = frozenset(record.deny)
+        self.limits: Limits = Limits.from_record(record.limits)
+        self.tools: dict[str, Tool] = {
+            n: t for n, t in tools.items() if self.permits(n)
+        }
         self.schemas: tuple[ToolSchema, ...] = tuple(
             [tool.schema for tool in self.tools.values()]
         )
-        self.model = model
-        self.policy = policy
-        self.settings = settings
+        self.model: Model | None = model
+        self.policy: Policy = policy
+        self.settings: Mapping[str, Any] = settings
 
     def permits(self, name: str) -> bool:
         """Whether `allow` and `deny` let an agent use a tool of this name."""

@@ -38,7 +38,7 @@ class Substitutions:
     __slots__ = ("count",)
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count: int = 0
 
     def sendable(self, text: str) -> str:
         """Return the text with U+FFFD for each unpaired surrogate (R-021).

@@ -48,7 +48,7 @@ class Reply(Contract[Any]):
     __slots__ = ()
 
     kind = "reply"
-    fallback = None
+    fallback: str | None = None
 
     @property
     def value_schema(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Choice(Contract[str]):
                 f"choice_fallback must be exactly a member, unlike {shown}"
             )
         self.members = tuple(members)
-        self.fallback = fallback
+        self.fallback: str | None = fallback
         self._canonical = frozenset(seen)
 
     @property
@@ -201,7 +201,7 @@ class Returns(Contract[T]):
     __slots__ = ("declared", "schema")
 
     kind = "schema"
-    fallback = None
+    fallback: str | None = None
 
     declared: type[T]
     schema: Schema
@@ -269,7 +269,7 @@ class Text(Contract[str]):
     __slots__ = ()
 
     kind = "text"
-    fallback = None
+    fallback: str | None = None
     has_tool = False
 
     @property

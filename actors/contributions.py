@@ -64,9 +64,9 @@ class Setup:
         self, kind: Kind, agent_id: str, parent_id: str | None, name: str, host: Host
     ) -> None:
         self.kind = kind
-        self.agent_id = agent_id
-        self.parent_id = parent_id
-        self.name = name
+        self.agent_id: str = agent_id
+        self.parent_id: str | None = parent_id
+        self.name: str = name
         self._host = host
         self._open = True
         self._tools: list[Tool] = []
@@ -129,8 +129,8 @@ class _Registration:
     __slots__ = ("contribution", "installations", "revoked")
 
     def __init__(self, contribution: Contribution) -> None:
-        self.contribution = contribution
-        self.revoked = False
+        self.contribution: Contribution = contribution
+        self.revoked: bool = False
         self.installations: dict[Installation, None] = {}
 
 
@@ -142,9 +142,9 @@ class _Part:
     def __init__(
         self, registration: _Registration, setup: Setup, disposer: Disposer | None
     ) -> None:
-        self.registration = registration
-        self.setup = setup
-        self.disposer = disposer
+        self.registration: _Registration = registration
+        self.setup: Setup = setup
+        self.disposer: Disposer | None = disposer
 
 
 class Revoked(Exception):

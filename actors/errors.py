@@ -36,12 +36,12 @@ class DeclarationError(RametError):
     `code` is `bad-option`, `blank-prompt`, `slot-conflict` or `unsupported-schema`.
     """
 
-    code = "bad-option"
+    code: str = "bad-option"
 
     def __init__(self, message: str, code: str | None = None) -> None:
         super().__init__(message)
         if code is not None:
-            self.code = code  # type: ignore[misc]
+            self.code = code
 
 
 class UnsupportedSchemaError(DeclarationError):
@@ -59,13 +59,14 @@ class UnsupportedSchemaError(DeclarationError):
 class OutcomeError(RametError):
     """The root of what `Outcome.unwrap()` raises; `code` is the outcome's cause."""
 
+    code: str
     outcome: Outcome[Any]
 
     def __init__(self, message: str, outcome: Outcome[Any] | None = None) -> None:
         super().__init__(message)
         if outcome is not None:
             self.outcome = outcome
-            self.code = outcome.cause or outcome.status  # type: ignore[misc]
+            self.code = outcome.cause or outcome.status
 
     def __reduce__(self) -> tuple[Any, ...]:
         rebuild, (cls, args, attributes, causes) = super().__reduce__()

@@ -73,8 +73,8 @@ class Ledger:
     def __init__(self, contract: Contract[Any], nudges: int = 3) -> None:
         if type(nudges) is not int or nudges < 0:
             raise UsageError(f"nudges must be a whole number from 0, not {nudges!r}")
-        self.contract = contract
-        self.nudges = nudges
+        self.contract: Contract[Any] = contract
+        self.nudges: int = nudges
         self._counts = contract.kind in ("choice", "schema")
         self._allowance = SUBMISSIONS if self._counts else nudges + 1
         self._spent = 0

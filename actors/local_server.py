@@ -79,7 +79,7 @@ class LocalServer:
         if not path.is_file():
             raise UsageError(f"there is no file of weights named {path.name!r}")
         self.path = path
-        self.key = secrets.token_urlsafe(24)
+        self.key: str = secrets.token_urlsafe(24)
         self._threads = threads
         self._context_tokens = context_tokens
         self._parallel = parallel

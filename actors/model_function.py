@@ -46,7 +46,7 @@ class FunctionModel:
                 f" {type(function).__name__}"
             )
         self._function = function
-        self.capabilities = capabilities or ModelCapabilities()
+        self.capabilities: ModelCapabilities = capabilities or ModelCapabilities()
 
     def __repr__(self) -> str:
         return f"FunctionModel({_name(self._function)})"

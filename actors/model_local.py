@@ -123,7 +123,7 @@ class LocalModel:
             address="http://127.0.0.1",
             bound_to_loop=False,
         )
-        self.capabilities = ModelCapabilities(streaming=True)
+        self.capabilities: ModelCapabilities = ModelCapabilities(streaming=True)
 
     def __repr__(self) -> str:
         return f"LocalModel({self._server.path.name!r})"

@@ -94,7 +94,7 @@ class OpenAIModel:
             address=address,
             owned=http_client is None,
         )
-        self.capabilities = ModelCapabilities(streaming=True)
+        self.capabilities: ModelCapabilities = ModelCapabilities(streaming=True)
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self._model!r})"

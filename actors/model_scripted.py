@@ -49,8 +49,8 @@ class Gate:
     __slots__ = ("_arrived", "_opening", "arrivals", "is_open")
 
     def __init__(self) -> None:
-        self.is_open = False
-        self.arrivals = 0
+        self.is_open: bool = False
+        self.arrivals: int = 0
         self._opening: anyio.Event | None = None
         self._arrived: anyio.Event | None = None
 
@@ -172,7 +172,9 @@ class ScriptedModel:
                     )
         self._asked = dict.fromkeys(self._steps, 0)
         self._stream = stream
-        self.capabilities = capabilities or ModelCapabilities(streaming=stream)
+        self.capabilities: ModelCapabilities = capabilities or ModelCapabilities(
+            streaming=stream
+        )
         self.requests: list[ModelRequest] = []
 
     def request(self, request: ModelRequest) -> _Played:

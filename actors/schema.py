@@ -55,7 +55,7 @@ class Schema(Contract[Any]):
     __slots__ = ("_check", "digest_of_node", "node")
 
     kind = "schema"
-    fallback = None
+    fallback: str | None = None
     dialect: str = DIALECT
 
     node: dict[str, Any]

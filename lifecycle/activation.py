@@ -90,24 +90,24 @@ class Activation:
         installation: Installation,
         ledger: Ledger | None = None,
     ) -> None:
-        self.id = session_id
-        self.session = session
-        self.parent = parent
-        self.bound = bound
-        self.installation = installation
-        self.ledger = ledger
+        self.id: str = session_id
+        self.session: Session = session
+        self.parent: Activation | None = parent
+        self.bound: BoundSpec = bound
+        self.installation: Installation = installation
+        self.ledger: Ledger | None = ledger
         self.children: dict[str, Activation] | None = None
-        self.life = Life.LIVE
+        self.life: Life = Life.LIVE
         self.closing: Closing | None = None
         self.deadline: float | None = None
-        self.driving = False
+        self.driving: bool = False
         self.scope: Any = None
         self.batch: set[int] | None = None
-        self.asked = 0
-        self.ticket = 0
-        self.reports = 0
-        self.wakes = 0
-        self.below = _NO_USAGE
+        self.asked: int = 0
+        self.ticket: int = 0
+        self.reports: int = 0
+        self.wakes: int = 0
+        self.below: Usage = _NO_USAGE
         self.notes: tuple[str, ...] = ()
         self.on_gone: list[Callable[[], None]] | None = None
         self.on_idle: list[Callable[[], None]] | None = None

@@ -79,7 +79,7 @@ class Calls:
         self._plan = plan
         self._narrowed = narrowed
         self._judged: list[CallResult | None] = []
-        self.over = False
+        self.over: bool = False
 
     async def run(self, calls: tuple[Call, ...]) -> None:
         """Run them all; `over` says whether a limit refused some (A-146)."""

@@ -53,7 +53,7 @@ class Screen:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stdout if stream is None else stream
-        self.terminal = self._stream.isatty()
+        self.terminal: bool = self._stream.isatty()
         self._console: Any = None
         if self.terminal and os.environ.get("TERM") != "dumb":
             self._console = _console(self._stream)

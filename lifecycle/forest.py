@@ -58,7 +58,7 @@ class Forest:
     ) -> None:
         self.gate = gate
         self.ambient = ambient
-        self.keys = KeyTable()
+        self.keys: KeyTable = KeyTable()
         self.live: dict[str, Activation] = {}
         self.orphans: dict[str, Activation] = {}
         self.draining: Closing | None = None

@@ -117,7 +117,7 @@ class Stage:
         self._subscriptions: WeakKeyDictionary[Subscription, None]
         self._subscriptions = WeakKeyDictionary()
         self._watching: dict[str, list[Callable[[], None]]] = {}
-        self.closed = False
+        self.closed: bool = False
 
     def observe(self, observer: object) -> Callable[[], None]:
         """Tell an observer from now on; gives what stops that."""

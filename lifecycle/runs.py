@@ -40,12 +40,12 @@ class ReplayRefusedError(RametError):
     `code` is `source-run-unusable` or `target-changed`.
     """
 
-    code = "source-run-unusable"
+    code: str = "source-run-unusable"
 
     def __init__(self, message: str, code: str | None = None) -> None:
         super().__init__(message)
         if code is not None:
-            self.code = code  # type: ignore[misc]
+            self.code = code
 
 
 @attrs.frozen

@@ -99,21 +99,21 @@ class Runtime:
         self.backend = backend
         self.ambient = ambient
         self.owner = owner
-        self.gate = Gate(storage, backend, ambient.new("h"))
-        self.forest = Forest(self.gate, ambient, self._drive)
-        self.stage = Stage(backend)
-        self.models = Models(model)
-        self.contributions = Contributions()
-        self.admission = Admission(self.forest, self.contributions, host)
-        self.teardown = Teardown(self.forest, backend)
-        self.driver = Driver(self.forest, self.stage, backend, self.agent)
+        self.gate: Gate = Gate(storage, backend, ambient.new("h"))
+        self.forest: Forest = Forest(self.gate, ambient, self._drive)
+        self.stage: Stage = Stage(backend)
+        self.models: Models = Models(model)
+        self.contributions: Contributions = Contributions()
+        self.admission: Admission = Admission(self.forest, self.contributions, host)
+        self.teardown: Teardown = Teardown(self.forest, backend)
+        self.driver: Driver = Driver(self.forest, self.stage, backend, self.agent)
         self.bound: dict[AgentSpec, BoundSpec] = {}
         self.specs: dict[str, AgentSpec] = {}
         self.failures: list[Exception] = []
         self.faults: dict[str, str] = {}
         self.gate_scope: anyio.CancelScope | None = None
-        self.calls = Tally(backend)
-        self.waits = Tally(backend)
+        self.calls: Tally = Tally(backend)
+        self.waits: Tally = Tally(backend)
         for spec in specs:
             self._name_spec(spec)
         self.gate.on_commit = self.stage.committed

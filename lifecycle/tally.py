@@ -20,7 +20,7 @@ class Tally:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._waiting: list[Callable[[], None]] = []
-        self.count = 0
+        self.count: int = 0
 
     def enter(self) -> None:
         """One more is under way."""

@@ -32,12 +32,15 @@ class AsyncioBackend:
 
     name = "asyncio"
 
-    check_cancelled = staticmethod(_check_cancelled)
-
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def check_cancelled(self) -> Callable[[], Awaitable[None]]:
+        """Raises in a task that has been cancelled."""
+        return _check_cancelled
 
     def spawn(self, function: Callable[..., Awaitable[None]], *arguments: Any) -> None:
         """Start a native task; the set keeps it alive until it is done."""

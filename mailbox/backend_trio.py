@@ -38,8 +38,6 @@ class TrioBackend:
 
     name = "trio"
 
-    check_cancelled = staticmethod(trio.lowlevel.checkpoint_if_cancelled)
-
     def __init__(self, group: anyio.abc.TaskGroup) -> None:
         nursery: trio.Nursery = group._nursery  # type: ignore[attr-defined]
         self._nursery = nursery
@@ -47,6 +45,11 @@ class TrioBackend:
         self._token = trio.lowlevel.current_trio_token()
         self._running = 0
         self._last: Callable[[], None] | None = None
+
+    @property
+    def check_cancelled(self) -> Callable[[], Awaitable[None]]:
+        """Raises in a task that has been cancelled."""
+        return trio.lowlevel.checkpoint_if_cancelled
 
     def spawn(self, function: Callable[..., Awaitable[None]], *arguments: Any) -> None:
         """Start a task in the nursery, in a context of its own."""

@@ -8,7 +8,7 @@ The class says whose fault it is; `code` is stable and is what other programs co
 from __future__ import annotations
 
 import pickle
-from typing import Any, ClassVar
+from typing import Any
 
 __all__ = [
     "ActivationClosingError",
@@ -44,7 +44,7 @@ class RametError(Exception):
     texts of its causes survive (a cause becomes a `RemoteCause`).
     """
 
-    code: ClassVar[str] = "RAMET"
+    code: str = "RAMET"
 
     def __reduce__(self) -> tuple[Any, ...]:
         causes = _texts(self.__cause__)

@@ -52,7 +52,7 @@ class FileLock:
 
     def __init__(self, path: Path) -> None:
         self._locked = path
-        self.path = path.with_name(path.name + ".lock")
+        self.path: Path = path.with_name(path.name + ".lock")
         self._descriptor: int | None = None
 
     def acquire(self) -> None:

@@ -37,8 +37,8 @@ class Ambient:
         wall_s: Callable[[], float] = time.time,
         chance: random.Random | None = None,
     ) -> None:
-        self.wall_s = wall_s
-        self.chance = random.Random() if chance is None else chance
+        self.wall_s: Callable[[], float] = wall_s
+        self.chance: random.Random = random.Random() if chance is None else chance
         self._node = _base32(self.chance.getrandbits(35), 7)
         self._millisecond = -1
         self._stamp = ""

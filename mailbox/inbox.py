@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_left
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from .errors import IllegalEventError
 from .events import Accepted
@@ -43,7 +43,7 @@ class Inbox:
         self._accepts = 0
         self._blocking: dict[str, list[int]] = {}
         self._undecided: dict[str, int] = {}
-        self.parked = False
+        self.parked: bool = False
         self.waiting: list[Placed] = []
         self.staged: list[Placed] = []
 
@@ -52,7 +52,7 @@ class Inbox:
             return NotImplemented
         return all(getattr(self, n) == getattr(other, n) for n in Inbox.__slots__)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None]  # type: ignore[assignment]
 
     @property
     def claimable(self) -> bool:

@@ -13,7 +13,7 @@ results of a batch have landed, and when a turn ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from .errors import IllegalEventError
 from .events import (
@@ -124,31 +124,31 @@ class Session:
 
     def __init__(self) -> None:
         self.header = None  # type: ignore[assignment]
-        self.seq = 0
-        self.last_at = 0
-        self.inbox = Inbox()
+        self.seq: int = 0
+        self.last_at: int = 0
+        self.inbox: Inbox = Inbox()
         self.activation: str | None = None
-        self.turn = 0
-        self.step = 0
+        self.turn: int = 0
+        self.step: int = 0
         self.open: tuple[Accepted, ...] | None = None
         self.calls: tuple[Call, ...] | None = None
         self.results: list[CallResult | None] | None = None
         self.interrupted: str | None = None
         self.transcript: Transcript = []
-        self.unread = False
-        self.reports = 0
+        self.unread: bool = False
+        self.reports: int = 0
         self.untold: tuple[Untold, ...] = ()
         self.assignment: str | None = None
         self.concluded: Concluded | None = None
         self.submissions: tuple[Returned, ...] = ()
-        self.usage = _NO_USAGE
+        self.usage: Usage = _NO_USAGE
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not Session:
             return NotImplemented
         return all(getattr(self, n) == getattr(other, n) for n in Session.__slots__)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None]  # type: ignore[assignment]
 
     @property
     def returning(self) -> bool:

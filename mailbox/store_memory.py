@@ -90,7 +90,7 @@ class MemoryReader:
     """
 
     def __init__(self, data: MemoryData | None = None) -> None:
-        self.data = MemoryData() if data is None else data
+        self.data: MemoryData = MemoryData() if data is None else data
 
     def load(self, session: str, after: int = 0) -> list[Event]:
         """The events of a log whose `seq` is at least `after`, in order.

@@ -191,7 +191,7 @@ class SqliteReader(_SqliteReading):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = resolve(path)
+        self.path: Path = resolve(path)
         self._connection = connect_reader(self.path)
 
     def close(self) -> None:
@@ -218,7 +218,7 @@ class SqliteStore(_SqliteReading):
     blocking = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._connection: sqlite3.Connection | None = None
         self._lock: FileLock | None = None
         self._failure: BaseException | None = None

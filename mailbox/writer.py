@@ -49,9 +49,9 @@ class Gate:
         self._storage = storage
         self._backend = backend
         self.holder = holder
-        self.ticket = 0
-        self.durable = 0
-        self.commits = 0
+        self.ticket: int = 0
+        self.durable: int = 0
+        self.commits: int = 0
         self.epochs: dict[str, int] = {}
         self.failed: BaseException | None = None
         self.on_commit: Callable[[Sequence[Entry]], None] | None = None

@@ -208,7 +208,7 @@ class World:
     async def _look_up(self, sender: str, key: str) -> None:
         """What is unknown is settled by asking, and by what is stored (R-071)."""
         found = await self.supervisor.lookup(sender, key)
-        held = [
+        held: list[str | None] = [
             e.id for e in self.accepted().values() if (e.sender, e.key) == (sender, key)
         ]
         self.need([found] == (held or [None]), "19 lookup", sender, key, found, held)

@@ -376,6 +376,8 @@ async def test_no_exception_of_plug_in_code_ends_more_than_its_own(
 
     spec = AgentSpec("worker", tools=[dig], model=ramet.FunctionModel(mind))
     store = ramet.MemoryStore()
+    outcome: ramet.Outcome[Any] | None = None
+    log: list[Any] = []
     with suppress(ExceptionGroup):
         async with ramet.open(store, specs=[spec]) as sup:
             if what == "ear":
@@ -387,6 +389,7 @@ async def test_no_exception_of_plug_in_code_ends_more_than_its_own(
                 outcome = await sup.wait(started.message_id)
                 await root.wait_idle()
             log = store.load(started.child_id)
+    assert outcome is not None
     assert outcome.status == ("failed" if what == "mind" else "completed")
     ended = [event.error for event in of(log, CallEnded)]
     if what in ("tool", "before", "after"):
