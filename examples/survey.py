@@ -31,6 +31,9 @@ import ramet
 HUGE = 1_000_000
 """Files of more bytes than this are not read."""
 
+LOOKED_AT = 20_000
+"""Characters of a text that are cleaned for its beginning."""
+
 SHOWN = 1500
 """How many characters of a file its reader sees: small models read slowly."""
 
@@ -228,6 +231,14 @@ class Document:
     path: str
     folder: Path
     steps: tuple[str, ...]
+    _identity: tuple[int, int] | None = attrs.field(init=False, eq=False)
+
+    @_identity.default
+    def _identify(self) -> tuple[int, int] | None:
+        try:
+            return identity(os.stat(self.folder))
+        except (OSError, ValueError):
+            return None
 
     @property
     def name(self) -> str:
@@ -240,7 +251,7 @@ class Document:
         Raises:
             UnreadableError: it is not a text file of a fair size, or not there.
         """
-        text = cleaned(self.text())
+        text = cleaned(self.text()[:LOOKED_AT])
         return text[:SHOWN] or "(no words, only code or links)"
 
     def text(self) -> str:
@@ -270,6 +281,9 @@ class Document:
         try:
             at = os.open(self.folder, folder_flags)
             try:
+                if identity(os.fstat(at)) != self._identity:
+                    # A folder above it became a link to somewhere else.
+                    raise UnreadableError(LINK)
                 for step in self.steps[:-1]:
                     below = os.open(step, folder_flags, dir_fd=at)
                     os.close(at)
@@ -293,6 +307,11 @@ class Document:
             raise UnreadableError(f"it cannot be a file: {error}") from None
 
 
+def identity(status: os.stat_result) -> tuple[int, int]:
+    """Which file or folder it is, whatever it is called."""
+    return status.st_dev, status.st_ino
+
+
 def check_regular(status: os.stat_result) -> None:
     """Refuse whatever is no regular file."""
     if stat.S_ISLNK(status.st_mode):
@@ -306,8 +325,9 @@ def check_regular(status: os.stat_result) -> None:
 def cleaned(text: str) -> str:
     """A text without code blocks, comments, tags and the targets of links."""
     text = re.sub(r"(?ms)^(```|~~~).*?(^\1|\Z)", "", text)
-    text = re.sub(r"(?s)<!--.*?-->|<[^>\n]+>", "", text)
-    text = re.sub(r"!?\[([^\]\n]*)\](\([^)\n]*\)|\[[^\]\n]*\])", r"\1", text)
+    text = re.sub(r"(?s)<!--.*?-->|<[^<>\n]{1,300}>", "", text)
+    link = r"!?\[([^\[\]\n]{0,300})\](\([^()\n]{0,300}\)|\[[^\[\]\n]{0,300}\])"
+    text = re.sub(link, r"\1", text)
     return re.sub(r"[ \t]*\n\s*\n\s*", "\n\n", text).strip()
 
 

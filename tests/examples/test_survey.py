@@ -387,6 +387,31 @@ def test_a_file_that_becomes_a_link_is_not_read_through_it(
         deep.beginning()
 
 
+def test_a_folder_above_that_becomes_a_link_is_not_followed(
+    survey: ModuleType, odd: Path
+) -> None:
+    (document,) = survey.gather([odd / "good.md"], 9)[0]
+    elsewhere = odd.parent / "moved"
+    odd.rename(odd.parent / "kept")
+    elsewhere.mkdir()
+    (elsewhere / "good.md").write_text("a secret")
+    odd.symlink_to(elsewhere)
+    with pytest.raises(survey.UnreadableError, match="link"):
+        document.beginning()
+
+
+@pytest.mark.parametrize(
+    "piece", ["[", "<", "<!--", "![](", " ", "\n ", "```\n", "[a]["]
+)
+def test_a_long_text_of_one_piece_is_cleaned(
+    survey: ModuleType, tmp_path: Path, piece: str
+) -> None:
+    text = tmp_path / "hostile.md"
+    text.write_text("Begins.\n" + piece * (900_000 // len(piece)))
+    (document,) = survey.gather([text], 9)[0]
+    assert document.beginning().startswith("Begins.")
+
+
 def test_a_file_is_surveyed_once_however_it_is_named(
     survey: ModuleType, odd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
