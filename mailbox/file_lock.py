@@ -20,6 +20,9 @@ __all__ = ["FileLock", "create_private", "lock_owner"]
 
 _PRIVATE = stat.S_IRUSR | stat.S_IWUSR
 
+_CAREFUL = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Follow no link, and wait for nobody who would open the other end of a pipe."""
+
 _LOOKS = 200
 """How many looks of others a writer lets pass, a millisecond each."""
 
@@ -30,7 +33,7 @@ def create_private(path: Path, flags: int) -> int:
     Raises:
         OSError: what the operating system says.
     """
-    descriptor = os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    descriptor = os.open(path, flags | os.O_CREAT | _CAREFUL, 0o600)
     try:
         if sys.platform != "win32":
             os.fchmod(descriptor, _PRIVATE)
@@ -113,7 +116,7 @@ def lock_owner(path: Path) -> int | None:
     """
     lock = path.with_name(path.name + ".lock")
     try:
-        descriptor = os.open(lock, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        descriptor = os.open(lock, os.O_RDONLY | _CAREFUL)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -130,6 +130,7 @@ def resolve(path: str | os.PathLike[str]) -> Path:
         found = Path(text).resolve()
         directory = found.parent.is_dir()
         blocked = found.is_dir()
+        special = found.exists() and not (blocked or found.is_file())
     except (OSError, RuntimeError, ValueError) as error:
         raise PersistenceUnavailableError(
             f"{text!r} is not a usable path: {error}"
@@ -141,6 +142,11 @@ def resolve(path: str | os.PathLike[str]) -> Path:
     if blocked:
         raise PersistenceUnavailableError(
             f"{found} is a directory: name a file inside it"
+        )
+    if special:
+        # To open a pipe waits until somebody opens its other end.
+        raise PersistenceUnavailableError(
+            f"{found} is a pipe, a socket or a device: name a file"
         )
     return found
 

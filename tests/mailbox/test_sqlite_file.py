@@ -18,6 +18,7 @@ from ramet.mailbox.errors import (
     RametError,
     UnsupportedLogError,
 )
+from ramet.mailbox.file_lock import lock_owner
 from ramet.mailbox.sqlite_file import from_column, to_column
 from ramet.mailbox.store_sqlite import SqliteReader, SqliteStore
 from tests.mailbox.opened_sqlite import connection_of, opened, patch_connections
@@ -142,6 +143,23 @@ def test_a_file_that_cannot_be_written_is_refused(
     monkeypatch.setattr("ramet.mailbox.sqlite_file.sqlite3.connect", only_reading)
     with pytest.raises(PersistenceUnavailableError, match="able to write"):
         SqliteStore(path).open()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_is_no_store_and_holds_nobody_up(path: Path) -> None:
+    os.mkfifo(path)
+    for attempt in (SqliteStore(path).open, lambda: SqliteReader(path)):
+        with pytest.raises(PersistenceUnavailableError, match="is a pipe"):
+            attempt()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_in_the_place_of_the_lock_holds_nobody_up(path: Path) -> None:
+    os.mkfifo(path.with_name(path.name + ".lock"))
+    with pytest.raises(PersistenceUnavailableError, match="lock"):
+        SqliteStore(path).open()
+    with pytest.raises(PersistenceUnavailableError, match="lock"):
+        lock_owner(path)
 
 
 def test_a_directory_without_permission_is_named(
