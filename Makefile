@@ -19,7 +19,7 @@ help: ## show this list
 
 .PHONY: demo
 demo: .venv/made-run .venv/made-weights ## run a survey by sub-agents on a small local model
-	@echo "make: running examples/survey.py" >&2
+	@echo "make: running examples/survey.py: the model loads first, and says nothing meanwhile" >&2
 	@$(BIN)/ramet run examples/survey.py --model local
 
 .PHONY: test
