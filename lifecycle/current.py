@@ -1,8 +1,8 @@
 """Which agent's turn the running code belongs to.
 
-Lives here: one context variable, set by the driver for the length of a turn.  It
-reaches tools, models, their tasks and their threads, and nothing that senders run.  It
-decides who would wait for itself (R-217), never who may do something.
+Lives here: one context variable, set by the driver for each turn.  It reaches tools,
+models, their tasks and their threads, and nothing that senders run.  It decides who
+would wait for itself (R-217), never who may do something.
 """
 
 from __future__ import annotations
@@ -10,11 +10,31 @@ from __future__ import annotations
 from contextvars import ContextVar
 
 from ..mailbox.errors import SelfWaitError
-from .activation import Activation
+from .activation import Activation, Life
 
-__all__ = ["CURRENT", "forbid_waiting_for"]
+__all__ = ["CURRENT", "current_activation", "forbid_waiting_for"]
 
-CURRENT: ContextVar[Activation | None] = ContextVar("ramet_activation", default=None)
+CURRENT: ContextVar[tuple[Activation, int] | None] = ContextVar(
+    "ramet_turn", default=None
+)
+"""The activation, and the number of its turn."""
+
+
+def current_activation() -> Activation | None:
+    """Whose turn the running code is part of, while that turn lasts.
+
+    A task that a tool has started may outlive the turn, and is part of none from then
+    on.  While an agent is closing, whatever its driver still runs is part of it.
+    """
+    mark = CURRENT.get()
+    if mark is None:
+        return None
+    activation, turn = mark
+    if activation.gone or not activation.driving:
+        return None
+    session = activation.session
+    lasts = session.open is not None and session.turn == turn
+    return activation if lasts or activation.life is not Life.LIVE else None
 
 
 def forbid_waiting_for(activation: Activation, what: str, *, below: bool) -> None:
@@ -28,7 +48,7 @@ def forbid_waiting_for(activation: Activation, what: str, *, below: bool) -> Non
     Raises:
         SelfWaitError: the running code is inside that agent's own turn.
     """
-    inside = CURRENT.get()
+    inside = current_activation()
     if inside is None:
         return
     held = inside.lineage() if below else [inside]

@@ -64,7 +64,6 @@ class Driver:
         `KeyboardInterrupt` or a native cancel comes out, after the agent has ended.
         """
         forest = self._forest
-        CURRENT.set(activation)
         fatal: BaseException | None = None
         while True:
             try:
@@ -92,6 +91,7 @@ class Driver:
     async def _turn(self, activation: Activation) -> Finish:
         turn = _Turn(self._forest, self._stage, self._backend, activation, self._agent)
         deadline = activation.deadline
+        CURRENT.set((activation, activation.session.turn))
         try:
             with anyio.CancelScope(shield=True) as activation.scope:
                 if deadline is not None:

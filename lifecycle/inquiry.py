@@ -25,7 +25,7 @@ from ..mailbox.events import Accepted
 from ..mailbox.message import ASSIGNING
 from ..mailbox.store import Entry, Reader
 from .activation import Activation
-from .current import CURRENT, forbid_waiting_for
+from .current import current_activation, forbid_waiting_for
 from .observe import Gap
 from .readers import (
     Explanation,
@@ -260,8 +260,7 @@ class Inquiry:
 
     def _forbid_own(self, session_id: str, message_id: str) -> None:
         live = self._runtime.forest.live.get(session_id)
-        inside = CURRENT.get()
-        if live is None or inside is not live:
+        if live is None or current_activation() is not live:
             return
         own = [m.id for m in live.session.open or () if m.source in ASSIGNING]
         if message_id in own or live.session.assignment == message_id:

@@ -28,7 +28,6 @@ from ..mailbox.storage import Storage
 from ..mailbox.store import Entry
 from .activation import Activation, Closing, Life
 from .bureau import Bureau
-from .current import CURRENT
 from .errors import SetupReleaseError
 from .handle import Agent
 from .inquiry import Inquiry
@@ -578,6 +577,3 @@ class Supervisor:
                 activation.on_idle = []
             await runtime.backend.wait(activation.on_idle.append)
         await runtime.gate.wait(activation.ticket)
-
-    def _inside(self) -> bool:
-        return CURRENT.get() is not None

@@ -293,6 +293,45 @@ async def test_code_in_a_turn_cannot_wait_for_its_own_agent(stage: Stage) -> Non
     assert len(caught) == 4
 
 
+async def test_a_task_that_outlives_the_turn_of_its_tool_may_wait(stage: Stage) -> None:
+    waited: list[str] = []
+    over = anyio.Event()
+
+    async def outlive() -> None:
+        with pytest.raises(ramet.SelfWaitError):
+            await roots[0].wait_idle()
+        begun.set()
+        await over.wait()
+        await roots[0].wait_idle()
+        waited.append("idle")
+        await roots[0].wait_gone()
+        waited.append("gone")
+
+    async def begin() -> str:
+        """Start a task that goes on for longer than the turn."""
+        tasks.start_soon(outlive)
+        await begun.wait()
+        return "begun"
+
+    begun = anyio.Event()
+    roots: list[Any] = []
+    model = ScriptedModel(
+        {"lead": [step(calls=[call("begin")]), step("one"), step("two")]}
+    )
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            lead = AgentSpec("lead", tools=[begin])
+            async with stage.open(model, specs=[lead]) as sup:
+                roots.append(await sup.start_root(lead, interactive=True))
+                await sup.tell(roots[0], "x")
+                await roots[0].wait_idle()
+                over.set()
+                await anyio.wait_all_tasks_blocked()
+                await sup.tell(roots[0], "y")
+                await roots[0].wait_idle()
+    assert waited == ["idle", "gone"]
+
+
 @pytest.mark.case("R-217", "R-155")
 @pytest.mark.parametrize("how", ["cancel", "drain", "cancel parent"])
 async def test_a_tool_that_ends_its_own_forest_ends_with_it(

@@ -40,7 +40,6 @@ Patch = pytest.MonkeyPatch
 def a_wake_is_lost_between_the_last_look_and_parking(patch: Patch) -> None:
     async def run(self: Driver, activation: Activation) -> None:
         forest = self._forest
-        CURRENT.set(activation)
         while True:
             finish = await self._turn(activation)
             activation.scope = None
