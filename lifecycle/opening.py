@@ -8,7 +8,6 @@ orderly drain that is bounded (R-169, R-230).
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -167,8 +166,16 @@ async def _leave(supervisor: Supervisor, deadline_s: float) -> list[Exception]:
     await runtime.waits.none()
     failures += runtime.failures
     failures += await runtime.models.close()
-    with contextlib.suppress(Exception):
+    try:
         await runtime.storage.stop()
+    except Exception as error:
+        if runtime.gate.failed is None:
+            unclosed = PersistenceUnavailableError(
+                f"the store could not be closed ({error}): what was acknowledged is"
+                " stored; close what holds it before it is opened again"
+            )
+            unclosed.__cause__ = error
+            failures.append(unclosed)
     return failures
 
 

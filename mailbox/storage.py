@@ -102,13 +102,26 @@ class Storage:
         self.store.open()
 
     async def stop(self) -> None:
-        """Let the threads finish what they have, and close the store."""
-        for reader in self._readers:
-            if self._reader is not None:
-                await self._reader.ask(reader.close)
-        await self._write(self.store.close)
+        """Let the threads finish what they have, and close the store.
+
+        Raises:
+            Exception: what closing raised; the threads have ended all the same.
+        """
+        failure: Exception | None = None
+        try:
+            for reader in self._readers:
+                if self._reader is not None:
+                    await self._reader.ask(reader.close)
+        except Exception as error:
+            failure = error
+        try:
+            await self._write(self.store.close)
+        except Exception as error:
+            failure = failure or error
         self._closed = True
         self._end()
+        if failure is not None:
+            raise failure
 
     def abandon(self) -> None:
         """Close without waiting: the threads finish what they have, and then close it.

@@ -7,6 +7,7 @@ import copy
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -479,3 +480,34 @@ async def test_plain_calls_from_inside_observers_and_set_ups_break_nothing(
         sup.observe(Ear())
         await sup.cancel(root)
         assert (root.state, scout.state) == ("gone", "gone")
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+@pytest.mark.parametrize("body_fails", [False, True])
+async def test_a_store_that_cannot_be_closed_is_told(
+    blocking: bool, body_fails: bool
+) -> None:
+    class Unclosed(ramet.MemoryStore):
+        def close(self) -> None:
+            closes.append(threading.current_thread())
+            super().close()
+            raise OSError("the disk is gone")
+
+    closes: list[threading.Thread] = []
+    store = Unclosed()
+    store.blocking = blocking
+
+    async def live() -> None:
+        async with ramet.open(store, model=ScriptedModel({})) as sup:
+            await sup.start_root(LEAD, interactive=True)
+            if body_fails:
+                raise KeyError("body")
+
+    expected = KeyError if body_fails else ramet.PersistenceUnavailableError
+    with pytest.raises(expected) as caught:
+        await live()
+    told = str(caught.value) + "".join(getattr(caught.value, "__notes__", ()))
+    assert "could not be closed" in told
+    assert "the disk is gone" in told
+    assert len(closes) == 1
+    assert not blocking or not closes[0].is_alive()
