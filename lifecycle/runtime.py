@@ -8,7 +8,7 @@ and the specs bound by name.  It has no operation of its own; `sending.py`,
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 
 import anyio
 
@@ -193,13 +193,9 @@ class Runtime:
             check_key(key)
         return Asked(self, sender, key)
 
-    async def stored(self, name: str, ticket: int, key: str | None) -> None:
+    def stored(self, name: str, ticket: int, key: str | None) -> Awaitable[None]:
         """Wait until what `name` names is durable."""
-        try:
-            await self.gate.wait(ticket)
-        except SendUnknownError as error:
-            error.key = key or name
-            raise
+        return self.gate.wait(ticket, key or name)
 
     def _view(self, activation: Activation) -> str:
         parent = activation.parent

@@ -8,6 +8,9 @@ backend's own means, and a runtime does both for every turn.  Obligations:
 * `wait` calls `register` once, at once, with a plain callback, and returns when that
   was called.  The callback may be called at any later time, once or more often, also
   when the waiter was cancelled.  `wait` is a checkpoint and can be cancelled.
+* `waiter` puts something to wait for into a list, and `wake` ends the waits of a list:
+  the same for many at once, without a callback for each.  What `waiter` gives must be
+  awaited at once.
 * `checkpoint` lets every other task that is ready run once.
 * `check_cancelled` raises when the running task has been cancelled, else it goes on
   without letting anybody run; it knows the cancel scopes of anyio.
@@ -40,6 +43,14 @@ class Backend(Protocol):
 
     async def wait(self, register: Callable[[Callable[[], None]], None]) -> None:
         """Wait until the registered callback is called."""
+        ...
+
+    def waiter(self, waiters: list[Any]) -> Awaitable[None]:
+        """Join the waiters of a list; what it gives is awaited at once."""
+        ...
+
+    def wake(self, waiters: list[Any]) -> None:
+        """End the waits of those who joined, and are not cancelled."""
         ...
 
     @property

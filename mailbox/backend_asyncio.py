@@ -66,6 +66,18 @@ class AsyncioBackend:
         register(fire)
         await future
 
+    def waiter(self, waiters: list[Any]) -> Awaitable[None]:
+        """Join with a future."""
+        future: asyncio.Future[None] = self._loop.create_future()
+        waiters.append(future)
+        return future
+
+    def wake(self, waiters: list[Any]) -> None:
+        """Settle each future that was not cancelled."""
+        for future in waiters:
+            if not future.done():
+                future.set_result(None)
+
     async def checkpoint(self) -> None:
         """Yield once; cancel scopes of anyio act through native cancellation."""
         await asyncio.sleep(0)

@@ -91,6 +91,23 @@ class TrioBackend:
         register(fire)
         await trio.lowlevel.wait_task_rescheduled(abort)
 
+    async def waiter(self, waiters: list[Any]) -> None:
+        """Join with the task, which leaves again when it is cancelled."""
+        place = [trio.lowlevel.current_task()]
+        waiters.append(place)
+
+        def abort(_: Any) -> trio.lowlevel.Abort:
+            place.clear()
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+    def wake(self, waiters: list[Any]) -> None:
+        """Reschedule each task that has not left."""
+        for place in waiters:
+            if place:
+                trio.lowlevel.reschedule(place.pop())
+
     async def checkpoint(self) -> None:
         """Yield once."""
         await trio.lowlevel.checkpoint()

@@ -40,6 +40,7 @@ def additions(batch: Batch) -> Additions:
     """
     sequences = dict(batch.expected)
     found = Additions({}, set(), {}, {})
+    places = found.places
     for entry in batch.entries:
         session, seq, event = entry.session, entry.seq, entry.event
         if sequences.get(session) != seq:
@@ -50,7 +51,12 @@ def additions(batch: Batch) -> Additions:
         if (seq == 0) is not isinstance(event, Created):
             raise UsageError(f"the log of {session} must begin with its only header")
         if isinstance(event, Accepted):
-            _add_message(found, session, event)
+            message = event.id
+            if message in places:
+                raise UsageError(f"message {message} is accepted twice")
+            places[message] = session
+            if event.key is not None:
+                _add_key(found, session, event, event.key)
         elif isinstance(event, Created):
             _add_session(found, session, event)
     if batch.summaries.keys() != batch.expected.keys():
@@ -91,13 +97,8 @@ def key_conflict(sender: str, key: str) -> KeyConflictError:
     return KeyConflictError(f"sender {sender} has used the key {key!r} before")
 
 
-def _add_message(found: Additions, session: str, event: Accepted) -> None:
-    if event.id in found.places:
-        raise UsageError(f"message {event.id} is accepted twice")
-    found.places[event.id] = session
-    if event.key is None:
-        return
-    key = event.sender, event.key
+def _add_key(found: Additions, session: str, event: Accepted, name: str) -> None:
+    key = event.sender, name
     if key in found.keys:
         raise key_conflict(*key)
     digest = event.digest

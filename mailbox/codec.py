@@ -18,6 +18,7 @@ import re
 import types
 import typing
 from collections.abc import Callable
+from functools import partial
 from json.encoder import encode_basestring_ascii
 from math import isfinite
 from typing import Any, Literal, NoReturn, get_args
@@ -39,10 +40,6 @@ class _MisfitError(Exception):
     """A value does not fit its field; the text says where and how."""
 
 
-_NEVER = float("nan")
-"""Stands for the default of a field that has none: no value equals it."""
-
-
 @attrs.frozen
 class _Shape:
     """How values of one type are written and read; `read` also gets the place."""
@@ -61,7 +58,8 @@ def encode(event: Event) -> str:
     if shape is None:
         raise UsageError(f"{type(event).__name__} is no event that a log stores")
     try:
-        return shape.write(event)
+        text = shape.write(event)
+        return _EXACT[type(event)].write(event) if "\\ud" in text else text
     except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise UsageError(
             f"a field of {type(event).__name__} does not have its type: {error}"
@@ -133,11 +131,10 @@ def _name(value: object) -> str:
     return "null" if value is None else type(value).__name__
 
 
-def _write_text(value: str) -> str:
-    text = encode_basestring_ascii(value)
-    if not value.isascii() and _SEAM.search(value):
+def _write_exactly(value: str) -> str:
+    if _SEAM.search(value):
         return f"[{','.join(map(encode_basestring_ascii, _SEAM.split(value)))}]"
-    return text
+    return encode_basestring_ascii(value)
 
 
 def _read_text(value: Any, where: str) -> str:
@@ -180,16 +177,22 @@ def _read_number(value: Any, where: str) -> float:
     return value
 
 
+_TEXT = _Shape(encode_basestring_ascii, _read_text)
+"""Text in which nothing is seen to be no Unicode text: the quick way."""
+
+_EXACT_TEXT = _Shape(_write_exactly, _read_text)
+
 _SCALARS: dict[object, _Shape] = {
-    str: _Shape(_write_text, _read_text),
     int: _Shape(int.__repr__, _read_integer),
     bool: _Shape(_write_truth, _read_truth),
     float: _Shape(_write_number, _read_number),
 }
 
 
-def _shape(hint: Any) -> _Shape:
+def _shape(hint: Any, text: _Shape) -> _Shape:
     """The shape of a type; a type that no event may have raises at import."""
+    if hint is str:
+        return text
     if hint in _SCALARS:
         return _SCALARS[hint]
     origin, arguments = typing.get_origin(hint), get_args(hint)
@@ -197,10 +200,10 @@ def _shape(hint: Any) -> _Shape:
         return _literal(arguments)
     if origin in (types.UnionType, typing.Union) and len(arguments) == 2:
         (inner,) = (one for one in arguments if one is not type(None))
-        return _optional(_shape(inner))
+        return _optional(_shape(inner, text))
     if origin is tuple and arguments[1:] == (...,):
-        return _array(_shape(arguments[0]))
-    return _record(hint)
+        return _array(_shape(arguments[0], text))
+    return _record(hint, text)
 
 
 def _literal(words: tuple[str, ...]) -> _Shape:
@@ -243,21 +246,16 @@ def _array(inner: _Shape) -> _Shape:
 
 
 def _record(
-    cls: type[attrs.AttrsInstance], fixed: dict[str, str] | None = None
+    cls: type[attrs.AttrsInstance], text: _Shape, fixed: dict[str, str] | None = None
 ) -> _Shape:
     """The shape of a record; `fixed` are texts of members that are no fields."""
     hints = typing.get_type_hints(cls)
-    shapes = {field.name: _shape(hints[field.name]) for field in attrs.fields(cls)}
-    defaults = {field.name: field.default for field in attrs.fields(cls)}
-    steps: list[tuple[str | None, Any, str, Callable[[Any], str]]] = []
+    fields = attrs.fields(cls)
+    shapes = {field.name: _shape(hints[field.name], text) for field in fields}
+    defaults = {field.name: field.default for field in fields}
     constants = fixed or {}
-    names: list[str] = [*shapes, *constants]
-    for name in sorted(names):
-        if name in constants:
-            steps.append((None, None, f'"{name}":{constants[name]}', str))
-        else:
-            default = _NEVER if defaults[name] is attrs.NOTHING else defaults[name]
-            steps.append((name, default, f'"{name}":', shapes[name].write))
+    writers = {name: shape.write for name, shape in shapes.items()}
+    quick = _writer(writers, defaults, constants)
     required = frozenset(
         name for name, default in defaults.items() if default is attrs.NOTHING
     )
@@ -266,31 +264,59 @@ def _record(
     def write(value: Any) -> str:
         if type(value) is not cls:
             raise TypeError(f"must be a {cls.__name__}, not {_name(value)}")
-        parts = []
-        for name, default, prefix, write_field in steps:
-            if name is None:
-                parts.append(prefix)
-                continue
-            held = getattr(value, name)
-            if held is not default and held != default:
-                parts.append(prefix + write_field(held))
-        return f"{{{','.join(parts)}}}"
+        return quick(value)
 
     def read(value: Any, where: str) -> Any:
         if type(value) is not dict:
             raise _MisfitError(f"{where} must be an object, not {_name(value)}")
-        fields = {}
+        found = {}
         for name, held in value.items():
             read_field = readers.get(name)
             if read_field is None:
                 raise _MisfitError(f"{where} has the unknown field {name!r}")
-            fields[name] = read_field(held, f"{where}.{name}")
-        if not required <= fields.keys():
-            missing = ", ".join(sorted(required - fields.keys()))
+            found[name] = read_field(held, f"{where}.{name}")
+        if not required <= found.keys():
+            missing = ", ".join(sorted(required - found.keys()))
             raise _MisfitError(f"{where} lacks {missing}")
-        return cls(**fields)
+        return cls(**found)
 
-    return _Shape(write, read)
+    return _Shape(write if fixed is None else quick, read)
+
+
+def _writer(
+    writers: dict[str, Callable[[Any], str]],
+    defaults: dict[str, Any],
+    constants: dict[str, str],
+) -> Callable[[Any], str]:
+    """What writes the members of one class, compiled, since every event passes here.
+
+    It is one expression: the members in order, each followed by a comma, of which the
+    last is cut off.  A member that equals its default is nothing.
+    """
+    names: dict[str, Any] = {}
+    members = []
+    for name in sorted([*writers, *constants]):
+        if name in constants:
+            members.append(f'"{name}":{constants[name]},')
+            continue
+        names[f"write_{name}"] = writers[name]
+        member = f'"{name}":{{write_{name}(value.{name})}},'
+        if defaults[name] is not attrs.NOTHING:
+            names[f"default_{name}"] = defaults[name]
+            member = (
+                f"{{'' if value.{name} == default_{name} else "
+                f"member_{name}(value.{name})}}"
+            )
+            names[f"member_{name}"] = partial(_member, f'"{name}":', writers[name])
+        members.append(member)
+    text = "".join(members)
+    source = f"lambda value: '{{' + f'''{text}'''[:-1] + '}}'"
+    compiled: Callable[[Any], str] = eval(source, names)
+    return compiled
+
+
+def _member(prefix: str, write: Callable[[Any], str], value: Any) -> str:
+    return f"{prefix}{write(value)},"
 
 
 def _snake(name: str) -> str:
@@ -300,9 +326,14 @@ def _snake(name: str) -> str:
 KINDS: dict[str, type[Event]] = {_snake(cls.__name__): cls for cls in get_args(Event)}
 """The class of each kind, by the word that a text says for it."""
 
-_SHAPES: dict[type, _Shape] = {
-    cls: _record(
-        cls, {"event": encode_basestring_ascii(kind), "v": int.__repr__(VERSION)}
-    )
-    for kind, cls in KINDS.items()
-}
+
+def _shapes(text: _Shape) -> dict[type, _Shape]:
+    version = int.__repr__(VERSION)
+    return {
+        cls: _record(cls, text, {"event": encode_basestring_ascii(kind), "v": version})
+        for kind, cls in KINDS.items()
+    }
+
+
+_SHAPES = _shapes(_TEXT)
+_EXACT = _shapes(_EXACT_TEXT)

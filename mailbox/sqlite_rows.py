@@ -6,19 +6,22 @@ reading method needs.  It never begins or ends a transaction and never opens a f
 
 from __future__ import annotations
 
+import functools
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .batch import Additions, check_claim, key_conflict
-from .errors import KeyConflictError, UsageError
+from .errors import KeyConflictError, SessionHeldError, UsageError
 from .message import Usage
 from .sqlite_file import from_column, to_column
 from .store import Batch, SessionRow, Summary
 
 __all__ = [
+    "SELECT_LOG",
     "SELECT_ROW",
     "SELECT_USAGE",
+    "SEQUENCES",
     "optional_column",
     "session_row",
     "write_batch",
@@ -72,13 +75,41 @@ _INSERT_SESSION = (
 
 _UPDATE_SESSION = (
     f"update session set seq = ?, {', '.join(f'{name} = ?' for name in _SUMMARY)},"
-    " unfinished = ? where id = ?"
+    " holder = ? where id = ? and seq = ? and holder = ? and epoch = ?"
 )
 
-_INSERT_MESSAGE = (
-    "insert into message (message, session, sender, key, operation, digest)"
-    " values (?, ?, ?, ?, ?, ?)"
+# The column has an index: to set it, even to what it is, writes to that one too.
+_UPDATE_UNFINISHED = (
+    "update session set unfinished = ? where id = ? and unfinished != ?"
 )
+
+SELECT_LOG = """
+    select event.place & 4294967295, event.bodies, session.seq
+    from session left join event on event.place < (session.id + 1) << 32
+        and event.place >= (
+            select max(place) from event
+            where place between session.id << 32 and (session.id << 32) + ?
+        )
+    where session.session = ? order by event.place
+"""
+"""The rows of a log from that on which holds an event's `seq`, and the log's length."""
+
+SEQUENCES = 1 << 32
+"""How many events a log can hold: the lower half of a place is the `seq`."""
+
+_ROW_EVENTS = 256
+_ROW_CHARACTERS = 1 << 20
+"""Where a row of events ends and the next begins."""
+
+_KEYED = ("message", "session", "sender", "key", "operation", "digest")
+_PLAIN = _KEYED[:2]
+
+_AT_ONCE = (64, 16, 4, 1)
+"""How many rows one statement inserts: few statements, each prepared once.
+
+A statement gives up the interpreter while it runs, and must wait to get it back, so
+that one with many rows costs much less than many with one.
+"""
 
 
 def optional_column(text: str | None) -> str | bytes | None:
@@ -116,7 +147,6 @@ def session_row(row: Sequence[Any]) -> SessionRow:
 
 def _summary_columns(summary: Summary) -> tuple[Any, ...]:
     usage = summary.usage
-    live = summary.activation is not None or summary.turn_open or summary.untold > 0
     return (
         optional_column(summary.activation),
         summary.turn,
@@ -132,8 +162,11 @@ def _summary_columns(summary: Summary) -> tuple[Any, ...]:
         usage.cache_creation_tokens,
         usage.tool_calls,
         summary.last_at,
-        live,
     )
+
+
+def _unfinished(summary: Summary) -> bool:
+    return summary.activation is not None or summary.turn_open or summary.untold > 0
 
 
 def write_batch(
@@ -141,10 +174,16 @@ def write_batch(
     batch: Batch,
     found: Additions,
     bodies: Sequence[str],
+    numbers: dict[str, int],
 ) -> None:
     """Check a batch against what is stored, and write it; the caller has begun.
 
-    `found` is what the batch adds, and `bodies` are its events as text.
+    Args:
+        connection: in a transaction, which the caller rolls back when this raises.
+        batch: what is to be stored.
+        found: what the batch adds.
+        bodies: its events as text.
+        numbers: of sessions that are held; kept up to date, and void when this raises.
 
     Raises:
         SessionHeldError: an expected sequence or a claim does not match.
@@ -152,95 +191,153 @@ def write_batch(
         UsageError: it names a parent that is not stored, or a message that is.
         sqlite3.Error: the file cannot be written.
     """
-    numbers = _check_stored(connection, batch, found)
-    ends = {entry.session: entry.seq + 1 for entry in batch.entries}
-    _insert_sessions(connection, batch, found, numbers, ends)
-    connection.executemany(
-        "insert into event (session, seq, body) values (?, ?, ?)",
-        [
-            (numbers[entry.session], entry.seq, body)
-            for entry, body in zip(batch.entries, bodies, strict=True)
-        ],
-    )
-    _insert_messages(connection, found, numbers)
-    connection.executemany(
-        _UPDATE_SESSION,
-        [
-            (
-                ends.get(session, batch.expected[session]),
-                *_summary_columns(summary),
-                numbers[session],
-            )
-            for session, summary in batch.summaries.items()
-            if session not in found.created
-        ],
-    )
-    if batch.released:
-        connection.executemany(
-            "update session set holder = null where id = ?",
-            [(numbers[session],) for session in batch.released],
-        )
-
-
-def _check_stored(
-    connection: sqlite3.Connection, batch: Batch, found: Additions
-) -> dict[str, int]:
-    """Refuse a batch that must not be stored; gives the numbers of its sessions."""
-    numbers: dict[str, int] = {}
-    for session in batch.expected:
-        row = connection.execute(
-            "select id, seq, holder, epoch from session where session = ?",
-            (to_column(session),),
-        ).fetchone()
-        if row is None:
-            check_claim(batch, session, 0, None, 0)
-            continue
-        number, seq, holder, epoch = row
-        held_by = None if holder is None else from_column(holder)
-        check_claim(batch, session, seq, held_by, epoch)
-        numbers[session] = number
     for parent in found.parents:
-        if not connection.execute(
-            "select 1 from session where session = ?", (to_column(parent),)
-        ).fetchall():
+        if parent not in numbers and _number(connection, parent) is None:
             raise UsageError(f"no session {parent!r} is stored to be a parent")
-    return numbers
+    ends = dict(batch.expected)
+    for entry in batch.entries:
+        ends[entry.session] = entry.seq + 1
+    holders: dict[str, str | bytes | None]
+    holders = dict.fromkeys(ends, to_column(batch.holder))
+    holders.update(dict.fromkeys(batch.released))
+    _write_sessions(connection, batch, found, numbers, ends, holders)
+    _insert_events(connection, batch, bodies, numbers)
+    _insert_messages(connection, found, numbers)
+    for session in batch.released:
+        del numbers[session]
 
 
-def _insert_sessions(
+def _write_sessions(
     connection: sqlite3.Connection,
     batch: Batch,
     found: Additions,
     numbers: dict[str, int],
     ends: dict[str, int],
+    holders: dict[str, str | bytes | None],
 ) -> None:
-    for session, header in found.created.items():
-        values = (
-            to_column(session),
-            optional_column(header.parent),
-            header.depth,
-            to_column(header.spec.name),
-            header.kind,
-            header.at,
-            ends[session],
-            to_column(batch.holder),
-            1,
-            *_summary_columns(batch.summaries[session]),
-        )
-        number = connection.execute(_INSERT_SESSION, values).lastrowid
-        assert number is not None
-        numbers[session] = number
+    """The index rows of the batch; a session that is not as expected is refused."""
+    holder = to_column(batch.holder)
+    for session, summary in batch.summaries.items():
+        columns = _summary_columns(summary)
+        unfinished = _unfinished(summary)
+        header = found.created.get(session)
+        if header is not None:
+            values = (
+                to_column(session),
+                optional_column(header.parent),
+                header.depth,
+                to_column(header.spec.name),
+                header.kind,
+                header.at,
+                ends[session],
+                holders[session],
+                1,
+                *columns,
+                unfinished,
+            )
+            try:
+                number = connection.execute(_INSERT_SESSION, values).lastrowid
+            except sqlite3.IntegrityError as error:
+                raise _refusal(connection, batch, session) from error
+            assert number is not None
+            numbers[session] = number
+            continue
+        known = numbers.get(session)
+        if known is None:
+            known = _number(connection, session)
+            if known is None:
+                check_claim(batch, session, 0, None, 0)
+                known = 0
+            numbers[session] = known
+        expected = batch.expected[session], holder, batch.epochs.get(session)
+        values = ends[session], *columns, holders[session], known, *expected
+        if connection.execute(_UPDATE_SESSION, values).rowcount != 1:
+            raise _refusal(connection, batch, session)
+        connection.execute(_UPDATE_UNFINISHED, (unfinished, known, unfinished))
+
+
+def _number(connection: sqlite3.Connection, session: str) -> int | None:
+    query = "select id from session where session = ?"
+    row = connection.execute(query, (to_column(session),)).fetchone()
+    return None if row is None else row[0]
+
+
+def _refusal(
+    connection: sqlite3.Connection, batch: Batch, session: str
+) -> SessionHeldError:
+    """How a session is not what the batch expects."""
+    row = connection.execute(
+        "select seq, holder, epoch from session where session = ?",
+        (to_column(session),),
+    ).fetchone()
+    seq, holder, epoch = row or (0, None, 0)
+    held_by = None if holder is None else from_column(holder)
+    try:
+        check_claim(batch, session, seq, held_by, epoch)
+    except SessionHeldError as error:
+        return error
+    return SessionHeldError(f"session {session} could not be written as expected")
+
+
+def _insert_events(
+    connection: sqlite3.Connection,
+    batch: Batch,
+    bodies: Sequence[str],
+    numbers: dict[str, int],
+) -> None:
+    rows: list[tuple[int, str]] = []
+    logs: dict[str, tuple[int, list[str]]] = {}
+    for entry, body in zip(batch.entries, bodies, strict=True):
+        log = logs.get(entry.session)
+        if log is None:
+            logs[entry.session] = entry.seq, [body]
+        else:
+            log[1].append(body)
+    for session, (seq, texts) in logs.items():
+        first = numbers[session] * SEQUENCES + seq
+        for start, joined in _in_rows(texts):
+            rows.append((first + start, joined))
+    _insert(connection, "event", ("place", "bodies"), rows)
+
+
+def _in_rows(texts: list[str]) -> Iterator[tuple[int, str]]:
+    """The lines of a few rows, each of a bounded size, and where each begins."""
+    start = size = 0
+    for place, text in enumerate(texts):
+        size += len(text)
+        if size >= _ROW_CHARACTERS or place - start == _ROW_EVENTS:
+            yield start, "\n".join(texts[start:place])
+            start, size = place, len(text)
+    yield start, "\n".join(texts[start:])
+
+
+def _insert(
+    connection: sqlite3.Connection,
+    table: str,
+    columns: tuple[str, ...],
+    rows: list[tuple[Any, ...]],
+) -> None:
+    """Insert rows by few statements."""
+    done = 0
+    for count in _AT_ONCE:
+        while len(rows) - done >= count:
+            values = [value for row in rows[done : done + count] for value in row]
+            connection.execute(_insertion(table, columns, count), values)
+            done += count
+
+
+@functools.cache
+def _insertion(table: str, columns: tuple[str, ...], count: int) -> str:
+    row = f"({', '.join('?' * len(columns))})"
+    rows = ", ".join([row] * count)
+    return f"insert into {table} ({', '.join(columns)}) values {rows}"
 
 
 def _insert_messages(
     connection: sqlite3.Connection, found: Additions, numbers: dict[str, int]
 ) -> None:
-    rows: dict[str, tuple[Any, ...]] = {
-        message: (to_column(message), numbers[session], None, None, None, None)
-        for message, session in found.places.items()
-    }
-    for (sender, key), row in found.keys.items():
-        rows[row.message] = (
+    keyed = {
+        row.message: (
             to_column(row.message),
             numbers[row.session],
             to_column(sender),
@@ -248,8 +345,16 @@ def _insert_messages(
             to_column(row.operation),
             row.digest,
         )
+        for (sender, key), row in found.keys.items()
+    }
+    plain = [
+        (to_column(message), numbers[session])
+        for message, session in found.places.items()
+        if message not in keyed
+    ]
     try:
-        connection.executemany(_INSERT_MESSAGE, list(rows.values()))
+        _insert(connection, "message", _PLAIN, plain)
+        _insert(connection, "message", _KEYED, list(keyed.values()))
     except sqlite3.IntegrityError as error:
         raise _what_is_stored(connection, found) from error
 

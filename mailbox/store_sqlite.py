@@ -40,8 +40,10 @@ from .sqlite_file import (
     translated,
 )
 from .sqlite_rows import (
+    SELECT_LOG,
     SELECT_ROW,
     SELECT_USAGE,
+    SEQUENCES,
     optional_column,
     session_row,
     write_batch,
@@ -73,28 +75,22 @@ class _SqliteReading:
         """
         if after < 0:
             raise UsageError(f"after must not be negative, and is {after}")
-        rows = self._ask(
-            "select event.seq, event.body, session.seq from session left join event"
-            " on event.session = session.id and event.seq >= ?"
-            " where session.session = ? order by event.seq",
-            min(after, _MOST),
-            to_column(session),
-        )
+        rows = self._ask(SELECT_LOG, min(after, SEQUENCES - 1), to_column(session))
         if not rows or after >= rows[0][2]:
             return []
-        events = []
-        for place, (seq, body, _) in enumerate(rows, after):
-            if seq != place:
+        events: list[Event] = []
+        place = after
+        for first, bodies, _ in rows:
+            if bodies is None or (events and first != place):
                 raise CorruptLogError(f"the log of {session} lacks event {place}")
-            try:
-                events.append(decode(body))
-            except (CorruptLogError, UnsupportedLogError) as error:
-                text = f"event {seq} of {session} cannot be read: {error}"
-                raise type(error)(text) from error
-        if after + len(events) != rows[0][2]:
+            texts = bodies.split("\n") if type(bodies) is str else [bodies]
+            skipped = max(0, after - first)
+            for place, text in enumerate(texts[skipped:], first + skipped):
+                events.append(_event(text, place, session))
+            place = first + len(texts)
+        if place != rows[0][2]:
             raise CorruptLogError(
-                f"the log of {session} ends at {after + len(events)} and not at"
-                f" {rows[0][2]}"
+                f"the log of {session} ends at {place} and not at {rows[0][2]}"
             )
         return events
 
@@ -177,6 +173,14 @@ class _SqliteReading:
             return self._reading().execute(query, arguments).fetchall()
 
 
+def _event(text: str, place: int, session: str) -> Event:
+    try:
+        return decode(text)
+    except (CorruptLogError, UnsupportedLogError) as error:
+        text = f"event {place} of {session} cannot be read: {error}"
+        raise type(error)(text) from error
+
+
 class SqliteReader(_SqliteReading):
     """A reader with a connection of its own, for another thread or another process.
 
@@ -222,6 +226,7 @@ class SqliteStore(_SqliteReading):
         self._connection: sqlite3.Connection | None = None
         self._lock: FileLock | None = None
         self._failure: BaseException | None = None
+        self._numbers: dict[str, int] = {}
 
     def open(self) -> None:
         """Take the lock, check that commits are durable, and void dead claims.
@@ -241,6 +246,7 @@ class SqliteStore(_SqliteReading):
             raise
         self.path, self._lock, self._connection = path, lock, connection
         self._failure = None
+        self._numbers = {}
 
     def append(self, batch: Batch) -> None:
         """Store a batch whole; returns when it survives a loss of power.
@@ -257,7 +263,7 @@ class SqliteStore(_SqliteReading):
             found = additions(batch)
             bodies = [encode(entry.event) for entry in batch.entries]
             with translated(self.path, "written"), transaction(connection):
-                write_batch(connection, batch, found, bodies)
+                write_batch(connection, batch, found, bodies, self._numbers)
         except BaseException as error:
             self._failure = error
             raise

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from .backend import Backend
 from .backend_trio import protected
@@ -33,7 +34,7 @@ class _Waiting:
 
     def __init__(self) -> None:
         self.callbacks: list[Callable[[], None]] = []
-        self.waiters: list[Callable[[], None]] = []
+        self.waiters: list[Any] = []
 
 
 class Gate:
@@ -105,8 +106,12 @@ class Gate:
 
         self.when_durable(ticket, forget)
 
-    async def wait(self, ticket: int) -> None:
+    async def wait(self, ticket: int, name: str | None = None) -> None:
         """Wait until a ticket is durable.
+
+        Args:
+            ticket: the place in the commit order.
+            name: the key, or the id, of what is waited for; the error names it.
 
         Raises:
             SendUnknownError: the commit failed, this one or one before it.
@@ -115,12 +120,15 @@ class Gate:
             return
         if self.failed is None:
             waiting = self._now if ticket <= self._taken else self._next
-            await self._backend.wait(waiting.waiters.append)
+            await self._backend.waiter(waiting.waiters)
         if ticket > self.durable:
-            raise SendUnknownError(
+            error = SendUnknownError(
                 "the commit failed, so it is unknown whether this happened:"
                 " ask supervisor.lookup(sender, key)"
-            ) from self.failed
+            )
+            if name is not None:
+                error.key = name
+            raise error from self.failed
 
     def give_up(self, error: BaseException) -> None:
         """Nothing will be stored any more: what waits is unknown, and is told so."""
@@ -163,7 +171,7 @@ class Gate:
         except BaseException as error:
             self._fail(error)
         else:
-            self._fire(self._stored())
+            self._backend.wake(self._stored())
 
     def _until_drained(self, done: Callable[[], None]) -> None:
         self._drained = done
@@ -182,12 +190,12 @@ class Gate:
         waiters = self._stored()
         if self._pending:
             self._storage.submit(self._take(), self._completed)
-            self._fire(waiters)
+            self._backend.wake(waiters)
         else:
-            self._fire(waiters)
+            self._backend.wake(waiters)
             self._drained()
 
-    def _stored(self) -> list[Callable[[], None]]:
+    def _stored(self) -> list[Any]:
         """The batch in flight is durable: tell it; gives who is left to be woken."""
         entries, self._flying = self._flying, []
         self.durable = self._taken
@@ -223,7 +231,7 @@ class Gate:
         self.on_failure()
         for waiting in (now, later):
             self._fire(waiting.callbacks)
-            self._fire(waiting.waiters)
+            self._backend.wake(waiting.waiters)
 
     def _fire(self, callbacks: list[Callable[[], None]]) -> None:
         for callback in callbacks:

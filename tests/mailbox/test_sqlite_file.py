@@ -123,9 +123,9 @@ def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> 
 def test_a_store_of_another_format_is_refused(path: Path) -> None:
     with opened(path) as keeper:
         keeper.write(("s", header("s")))
-        connection_of(keeper).execute("update meta set value = 2 where name = 'format'")
+        connection_of(keeper).execute("update meta set value = 3 where name = 'format'")
     for attempt in (SqliteStore(path).open, lambda: SqliteReader(path)):
-        with pytest.raises(UnsupportedLogError, match="format 2"):
+        with pytest.raises(UnsupportedLogError, match="format 3"):
             attempt()
 
 
