@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import anyio
-
 from ..actors.errors import ModelError, RequestTimeoutError
 from ..actors.model import Model, ModelRequest, TextDelta
 from ..actors.response import Assembled, ResponseAssembler, ResponseFault
@@ -93,7 +91,7 @@ class Driver:
         deadline = activation.deadline
         CURRENT.set((activation, activation.session.turn))
         try:
-            with anyio.CancelScope(shield=True) as activation.scope:
+            with self._backend.shield() as activation.scope:
                 if deadline is not None:
                     activation.scope.deadline = deadline
                 return await turn.run()

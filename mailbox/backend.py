@@ -11,6 +11,8 @@ backend's own means, and a runtime does both for every turn.  Obligations:
 * `waiter` puts something to wait for into a list, and `wake` ends the waits of a list:
   the same for many at once, without a callback for each.  What `waiter` gives must be
   awaited at once.
+* `shield` gives a cancel scope with a shield, as anyio's: it is entered once, and has
+  `cancel` and a `deadline` by the backend's clock.
 * `checkpoint` lets every other task that is ready run once.
 * `check_cancelled` raises when the running task has been cancelled, else it goes on
   without letting anybody run; it knows the cancel scopes of anyio.
@@ -51,6 +53,10 @@ class Backend(Protocol):
 
     def wake(self, waiters: list[Any]) -> None:
         """End the waits of those who joined, and are not cancelled."""
+        ...
+
+    def shield(self) -> Any:
+        """A cancel scope that no outer scope cancels."""
         ...
 
     @property

@@ -11,6 +11,7 @@ import contextvars
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import anyio
 import anyio.lowlevel
 
 __all__ = ["AsyncioBackend"]
@@ -77,6 +78,10 @@ class AsyncioBackend:
         for future in waiters:
             if not future.done():
                 future.set_result(None)
+
+    def shield(self) -> Any:
+        """A scope of anyio: asyncio has none."""
+        return anyio.CancelScope(shield=True)
 
     async def checkpoint(self) -> None:
         """Yield once; cancel scopes of anyio act through native cancellation."""

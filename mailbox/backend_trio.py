@@ -108,6 +108,10 @@ class TrioBackend:
             if place:
                 trio.lowlevel.reschedule(place.pop())
 
+    def shield(self) -> Any:
+        """A scope of trio's own; one of anyio's makes two of these."""
+        return trio.CancelScope(shield=True)
+
     async def checkpoint(self) -> None:
         """Yield once."""
         await trio.lowlevel.checkpoint()

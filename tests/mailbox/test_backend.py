@@ -99,6 +99,54 @@ async def test_a_cancelled_wait_ends_and_its_callback_does_nothing_more() -> Non
         await anyio.lowlevel.checkpoint()
 
 
+async def test_all_who_wait_in_a_list_are_woken_but_those_who_were_cancelled() -> None:
+    async with anyio.create_task_group() as group:
+        backend = current_backend(group)
+        waiters: list[object] = []
+        done: list[int] = []
+        scopes = [anyio.CancelScope() for _ in range(3)]
+
+        async def wait(place: int) -> None:
+            with scopes[place]:
+                await backend.waiter(waiters)
+                done.append(place)
+
+        for place in range(3):
+            group.start_soon(wait, place)
+        await anyio.wait_all_tasks_blocked()
+        assert len(waiters) == 3
+        scopes[1].cancel()
+        await anyio.wait_all_tasks_blocked()
+        assert done == []
+        backend.wake(waiters)
+        backend.wake(waiters)
+        await anyio.wait_all_tasks_blocked()
+        assert sorted(done) == [0, 2]
+        backend.wake(waiters)
+
+
+async def test_a_shield_keeps_outer_cancels_out_and_can_be_cancelled() -> None:
+    async with anyio.create_task_group() as group:
+        backend = current_backend(group)
+        reached: list[str] = []
+        with anyio.CancelScope() as outer:
+            outer.cancel()
+            with backend.shield():
+                await anyio.lowlevel.checkpoint()
+                reached.append("inside")
+            with backend.shield() as scope:
+                scope.cancel()
+                await anyio.lowlevel.checkpoint()
+                reached.append("not here")
+            with backend.shield() as scope:
+                scope.deadline = anyio.current_time() - 1
+                await anyio.sleep_forever()
+            reached.append("after")
+            await anyio.lowlevel.checkpoint()
+            reached.append("not here")
+        assert reached == ["inside", "after"]
+
+
 async def test_a_thread_posts_into_the_loop() -> None:
     async with anyio.create_task_group() as group:
         backend = current_backend(group)
