@@ -46,6 +46,39 @@ _WAIT_S = 10.0
 
 _FULL = 2
 
+_LOG_TABLES = (
+    """create table event (
+        place integer primary key,
+        bodies text not null
+    )""",
+    """create table message (
+        message text primary key,
+        session integer not null,
+        sender text,
+        key text,
+        operation text,
+        digest text
+    ) without rowid""",
+    """create unique index message_key on message (sender, key)
+        where key is not null""",
+)
+
+_UPGRADES = {
+    # One row for each event and each message, and an index over each table.
+    1: (
+        "alter table event rename to former_event",
+        "alter table message rename to former_message",
+        "drop index message_key",
+        *_LOG_TABLES,
+        "insert into event select (session << 32) + seq, body from former_event",
+        "insert into message select message, session, sender, key, operation, digest"
+        " from former_message",
+        "drop table former_event",
+        "drop table former_message",
+    ),
+}
+"""What brings a file of an earlier format to the next one."""
+
 _SCHEMA = (
     f"pragma application_id = {_APPLICATION}",
     "create table meta (name text primary key, value integer not null)",
@@ -80,20 +113,7 @@ _SCHEMA = (
     "create index session_children on session (parent, created_at, session)",
     """create index session_unfinished on session (parent, created_at, session)
         where unfinished = 1""",
-    """create table event (
-        place integer primary key,
-        bodies text not null
-    )""",
-    """create table message (
-        message text primary key,
-        session integer not null,
-        sender text,
-        key text,
-        operation text,
-        digest text
-    ) without rowid""",
-    """create unique index message_key on message (sender, key)
-        where key is not null""",
+    *_LOG_TABLES,
 )
 
 
@@ -192,11 +212,11 @@ def connect_writer(path: Path) -> sqlite3.Connection:
         _make_private(path)
         connection = _connect(path, "rw")
         try:
-            fresh = _is_fresh(connection, path)
+            stored = _format(connection, path)
             _require_durable(connection, path)
             connection.execute("pragma wal_checkpoint(truncate)").fetchall()
             with transaction(connection):
-                for statement in _SCHEMA if fresh else ():
+                for statement in _SCHEMA if stored is None else _upgrade(stored):
                     connection.execute(statement)
                 connection.execute(
                     "update meta set value = value + 1 where name = 'openings'"
@@ -229,9 +249,15 @@ def connect_reader(path: Path) -> sqlite3.Connection:
             )
         connection = _connect(path, "ro")
         try:
-            if _is_fresh(connection, path):
+            stored = _format(connection, path)
+            if stored is None:
                 raise PersistenceUnavailableError(
                     f"nothing has been stored in {path} yet: open it for writing first"
+                )
+            if stored != FORMAT:
+                raise UnsupportedLogError(
+                    f"the store {path} has the earlier format {stored}: open it once"
+                    " for writing, as ramet.open does, which brings it up to date"
                 )
         except BaseException:
             connection.close()
@@ -254,25 +280,31 @@ def _pragma(connection: sqlite3.Connection, name: str) -> object:
     return None if row is None else row[0]
 
 
-def _is_fresh(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether the file is empty; one that holds anything must be ours, and known."""
+def _upgrade(stored: int) -> list[str]:
+    """The statements that bring a file from an earlier format to the present one."""
+    found = [one for former in range(stored, FORMAT) for one in _UPGRADES[former]]
+    return [*found, f"update meta set value = {FORMAT} where name = 'format'"]
+
+
+def _format(connection: sqlite3.Connection, path: Path) -> int | None:
+    """The format of a file that is ours and known; `None`: there is nothing in it."""
     connection.execute("begin")
     try:
         application = _pragma(connection, "application_id")
         (tables,) = connection.execute("select count(*) from sqlite_master").fetchone()
         if application == 0 and tables == 0:
-            return True
+            return None
         if application != _APPLICATION:
             raise UnsupportedLogError(
                 f"{path} is a database of another program: name another file"
             )
         query = "select value from meta where name = 'format'"
         (stored,) = connection.execute(query).fetchone() or (None,)
-        if stored != FORMAT:
+        if stored != FORMAT and stored not in _UPGRADES:
             raise UnsupportedLogError(
                 f"the store {path} has format {stored}; this release reads {FORMAT}"
             )
-        return False
+        return int(stored)
     finally:
         connection.rollback()
 

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ramet.lifecycle.bookkeeper import header
+from ramet.lifecycle.bookkeeper import header, message
 from ramet.mailbox.errors import (
+    KeyConflictError,
     PersistenceUnavailableError,
     RametError,
     UnsupportedLogError,
 )
+from ramet.mailbox.events import Accepted, Created, Told
 from ramet.mailbox.file_lock import lock_owner
 from ramet.mailbox.sqlite_file import from_column, to_column
 from ramet.mailbox.store_sqlite import SqliteReader, SqliteStore
@@ -127,6 +129,36 @@ def test_a_store_of_another_format_is_refused(path: Path) -> None:
     for attempt in (SqliteStore(path).open, lambda: SqliteReader(path)):
         with pytest.raises(UnsupportedLogError, match="format 3"):
             attempt()
+
+
+def test_a_store_of_format_1_is_brought_up_to_date_by_a_writer(path: Path) -> None:
+    with opened(path) as keeper:
+        for place in range(40):
+            name = f"s{place}"
+            keeper.write((name, header(name)))
+            keeper.write((name, message(f"m{place}", "k" if place == 7 else None)))
+            keeper.write((name, Told(place)))
+    script = Path(__file__).with_name("format_1.sql").read_text(encoding="utf-8")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(script)
+    with pytest.raises(UnsupportedLogError, match=r"earlier format 1.*for writing"):
+        SqliteReader(path)
+    for _ in range(2):
+        with opened(path) as keeper:
+            store = keeper.store
+            for place in range(40):
+                log = store.load(f"s{place}")
+                assert [type(event) for event in log] == [Created, Accepted, Told]
+                assert log[2] == Told(place)
+                assert store.load(f"s{place}", 2) == log[2:]
+                assert store.place(f"m{place}") == f"s{place}"
+            found = store.find("host", "k")
+            assert found is not None
+            assert (found.message, found.session) == ("m7", "s7")
+    with opened(path) as keeper:
+        keeper.claim("s7")
+        with pytest.raises(KeyConflictError):
+            keeper.write(("s7", message("m99", "k")))
 
 
 def test_a_file_that_cannot_be_written_is_refused(
