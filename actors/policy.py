@@ -7,16 +7,15 @@ the present ones (R-089, R-180).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import attrs
 
 from ..mailbox.errors import UsageError
+from .compaction import Compact
 
 __all__ = ["Policy", "merge_policy"]
-
-Compact: TypeAlias = Callable[[Any], Awaitable[Any]]
 
 
 def _one_of(*allowed: str) -> Any:
@@ -52,9 +51,11 @@ def _seconds(instance: Any, attribute: attrs.Attribute[Any], value: object) -> N
     )
 
 
-def _absent(instance: Any, attribute: attrs.Attribute[Any], value: object) -> None:
-    if value is not None:
-        raise UsageError(f"policy {attribute.name} is not supported by this release")
+def _function(instance: Any, attribute: attrs.Attribute[Any], value: object) -> None:
+    if value is not None and not callable(value):
+        raise UsageError(
+            f"policy {attribute.name} must be an async function, or None, not {value!r}"
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -74,7 +75,9 @@ class Policy:
         inline_cap: bytes of a value that a parent's context shows; `None`: all.
         at_reply: what happens to the live children of an agent that replies.
         rest_deadline_s: seconds that a drain waits before it forces.
-        compact: shortens a transcript that became too long for the model.
+        compact: an async function that shortens a transcript which became too long for
+            the model: it gets a `Compaction` and gives a `Shortened`, a text, or `None`
+            when it cannot help.  `None`: the turn fails as `context-overflow`.
 
     Raises:
         UsageError: a value is outside its contract; the text names it.
@@ -107,7 +110,7 @@ class Policy:
         default="cancel", validator=_one_of("cancel", "wait")
     )
     rest_deadline_s: float = attrs.field(default=30.0, validator=_seconds)
-    compact: Compact | None = attrs.field(default=None, validator=_absent)
+    compact: Compact | None = attrs.field(default=None, validator=_function)
 
 
 _NAMES = frozenset(field.name for field in attrs.fields(Policy))

@@ -24,7 +24,7 @@ from .model import (
     TextDelta,
 )
 
-__all__ = ["Assembled", "ResponseAssembler", "ResponseFault"]
+__all__ = ["Assembled", "ResponseAssembler", "ResponseFault", "odd_usage"]
 
 _STOPS = frozenset(get_args(StopReason))
 
@@ -290,7 +290,7 @@ def _odd_end(ended: ResponseEnded) -> str | None:
     whole = ended.response
     if type(ended.stop) is not str:
         return "stop"
-    if _odd_usage(ended.usage):
+    if odd_usage(ended.usage):
         return "usage"
     if ended.calls is not None and _odd_calls(ended.calls):
         return "call"
@@ -302,7 +302,7 @@ def _odd_end(ended: ResponseEnded) -> str | None:
         return "text"
     if type(whole.stop) is not str:
         return "stop"
-    if _odd_usage(whole.usage):
+    if odd_usage(whole.usage):
         return "usage"
     return "call" if _odd_calls(whole.calls) else None
 
@@ -319,7 +319,8 @@ def _odd_calls(calls: object) -> bool:
     )
 
 
-def _odd_usage(usage: object) -> bool:
+def odd_usage(usage: object) -> bool:
+    """Whether this is neither `None` nor a `Usage` that a log can hold."""
     if usage is None:
         return False
     if type(usage) is not Usage:

@@ -64,6 +64,7 @@ class Activation:
         "bound",
         "children",
         "closing",
+        "compacting",
         "deadline",
         "driving",
         "id",
@@ -104,6 +105,7 @@ class Activation:
         self.scope: Any = None
         self.batch: set[int] | None = None
         self.asked: int = 0
+        self.compacting: bool = False
         self.ticket: int = 0
         self.reports: int = 0
         self.wakes: int = 0

@@ -16,6 +16,7 @@ from ..mailbox.events import (
     Accepted,
     Activated,
     CallEnded,
+    Compacted,
     Concluded,
     Created,
     Discarded,
@@ -86,6 +87,7 @@ def sample_events() -> list[Event]:
         Ended("settled", True, 14),
         Told(15),
         Journaled("call", "{}", 16),
+        Compacted(ODD, 17, 2, ("m", ODD), ("c",), usage),
     ]
 
 

@@ -15,6 +15,7 @@ from ..mailbox.events import (
     Accepted,
     Activated,
     CallEnded,
+    Compacted,
     Concluded,
     Created,
     Discarded,
@@ -97,7 +98,7 @@ class Narrator:
             self._turn, self._step = event.turn, 0
         elif isinstance(event, (StepEnded, RequestFailed)):
             self._step += 1
-        if isinstance(event, (TurnOpened, TurnEnded, Interrupted)):
+        if isinstance(event, (TurnOpened, TurnEnded, Interrupted, Compacted)):
             return f"{self._turn}"
         if isinstance(event, (StepEnded, RequestFailed, CallEnded, Submitted)):
             return f"{self._turn}.{self._step}"
@@ -111,7 +112,7 @@ class Narrator:
         else:
             room = self._width - sum(width_of(piece) for piece, _ in pieces) - 1
         if text and not (self._full and "\n" in text.strip()):
-            pieces += [(" ", ""), (shorten(_compact(text), max(room, _LEAST)), "")]
+            pieces += [(" ", ""), (shorten(_on_one_line(text), max(room, _LEAST)), "")]
         if self._width is None:
             return tuple(pieces)
         return _fitting(pieces, max(self._width, _LEAST))
@@ -236,8 +237,17 @@ class Narrator:
     def _journaled(self, event: Journaled) -> Iterator[tuple[list[Cell], str]]:
         yield [("journal ", "mark"), (one_line(event.kind), "name")], event.data
 
+    def _compacted(self, event: Compacted) -> Iterator[tuple[list[Cell], str]]:
+        kept = len(event.verbatim) + event.kept
+        notes = [f"{kept} {'entry' if kept == 1 else 'entries'} kept"]
+        if event.children:
+            notes.append(f"live children: {', '.join(map(one_line, event.children))}")
+        notes += _tokens(event.usage)
+        head: list[Cell] = [("compacted", "note"), (f" ({'; '.join(notes)}):", "dim")]
+        yield head, event.summary
 
-def _compact(text: str) -> str:
+
+def _on_one_line(text: str) -> str:
     """JSON on one line, other text as it is."""
     return " ".join(text.split()) if text.lstrip().startswith(("{", "[")) else text
 
@@ -286,4 +296,5 @@ _TELL: dict[type, Callable[[Narrator, Any], Iterator[tuple[list[Cell], str]]]] =
     Ended: Narrator._ended,
     Told: Narrator._told,
     Journaled: Narrator._journaled,
+    Compacted: Narrator._compacted,
 }

@@ -17,6 +17,7 @@ from ..mailbox.events import (
     Accepted,
     Activated,
     CallEnded,
+    Compacted,
     Concluded,
     Created,
     Ended,
@@ -68,9 +69,9 @@ class Activity:
     last: str = ""
     reported: bool = False
 
-    def count(self, usage: Usage | None) -> None:
-        """Count a request and its tokens."""
-        self.requests += 1
+    def count(self, usage: Usage | None, requests: int = 1) -> None:
+        """Count requests and their tokens."""
+        self.requests += requests
         if usage is None:
             return
         for name in ("input_tokens", "output_tokens"):
@@ -173,6 +174,10 @@ class Watch:
             return self._accepted(agent, event)
         elif isinstance(event, Journaled):
             return _journaled(agent, event)
+        elif isinstance(event, Compacted):
+            if event.usage is not None:
+                agent.count(event.usage, event.usage.requests)
+            return agent, f"compacted its context: {_short(event.summary)}", "note"
         return None
 
     def _accepted(

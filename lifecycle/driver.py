@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..actors.compaction import Compact, Compaction
 from ..actors.errors import ModelError, RequestTimeoutError
 from ..actors.model import Model, ModelRequest, TextDelta
 from ..actors.response import Assembled, ResponseAssembler, ResponseFault
@@ -22,6 +23,7 @@ from ..mailbox.errors import SendUnknownError
 from ..mailbox.events import RequestFailed, StepEnded
 from .activation import Activation, Closing, Life
 from .calls import Calls, log_submission, passes_through
+from .compacting import shorten_by, text_of
 from .current import CURRENT
 from .forest import Forest
 from .handle import Agent
@@ -37,6 +39,8 @@ from .returning import (
 from .teardown import until_gone
 
 __all__ = ["Driver"]
+
+_TOO_LONG = "context-overflow"
 
 
 class Driver:
@@ -114,6 +118,7 @@ class _Turn:
         "_agent",
         "_assembler",
         "_backend",
+        "_compacted",
         "_forest",
         "_narrowed",
         "_plan",
@@ -139,6 +144,7 @@ class _Turn:
         self._assembler: ResponseAssembler | None = None
         self._plan: Plan | None = None
         self._narrowed = False
+        self._compacted = False
         self._scope = Scope(
             activation.session.header.kind,
             activation.bound,
@@ -163,6 +169,8 @@ class _Turn:
             if refused is not None:
                 return refused
             response = await self._ask()
+            if response is None:
+                continue
             if isinstance(response, Finish):
                 return response
             if activation.gone or activation.stopped:
@@ -220,17 +228,57 @@ class _Turn:
             activation.bound.settings,
         )
 
-    async def _ask(self) -> Assembled | ResponseFault | Finish:
-        """One model request; a failure of it is logged and ends the turn."""
+    async def _ask(self) -> Assembled | ResponseFault | Finish | None:
+        """One model request; a failure of it is logged and ends the turn.
+
+        `None` when the transcript was too long and is shorter now: it is to be made
+        again (A-183).
+        """
         model = self._activation.bound.model
         if model is None:
             return self.failed("unclassified", "no model was given to this agent")
+        request = self._request()
         try:
-            return await self._stream(model, self._request())
+            response = await self._stream(model, request)
         except BaseException as error:
             if passes_through(error, self._backend):
                 raise
-            return self._request_failed(_leaf(error))
+            failure = _leaf(error)
+        else:
+            self._compacted = False
+            return response
+        finish = self._request_failed(failure)
+        overflow = isinstance(failure, ModelError) and failure.code == _TOO_LONG
+        compact = self._activation.bound.policy.compact
+        if not overflow or compact is None or self._compacted:
+            return finish
+        self._compacted = True
+        compaction = Compaction(request, model, str(failure))
+        return await self._compact(compact, compaction, finish)
+
+    async def _compact(
+        self, compact: Compact, compaction: Compaction, overflow: Finish
+    ) -> Finish | None:
+        """Have the transcript shortened; `None` when it was.
+
+        It is asked once for a request; the next one must be answered before it is asked
+        again, so that a function which helps little ends in the overflow.
+        """
+        activation = self._activation
+        await self._forest.gate.wait(activation.ticket)
+        if activation.stopped:
+            return COMPLETED
+        refused = self._refused()
+        if refused is not None:
+            return refused
+        why_not = await shorten_by(
+            compact, compaction, self._forest, self._backend, activation
+        )
+        if activation.gone or activation.stopped:
+            return COMPLETED
+        if why_not is None:
+            return None
+        return self.failed("provider-error", f"{overflow.detail}; {why_not}")
 
     async def _stream(
         self, model: Model, request: ModelRequest
@@ -350,12 +398,3 @@ def _leaf(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
-
-
-def text_of(error: BaseException) -> str:
-    """The class and the text of an error, short, also where its text cannot be had."""
-    name = type(error).__name__
-    try:
-        return f"{name}: {error}"[:500]
-    except Exception:
-        return f"{name}: (its text cannot be read)"

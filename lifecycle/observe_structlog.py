@@ -19,6 +19,7 @@ from ..mailbox.events import (
     Accepted,
     Activated,
     CallEnded,
+    Compacted,
     Concluded,
     Created,
     Discarded,
@@ -260,6 +261,12 @@ class StructlogObserver:
         yield "kind", event.kind
         yield "characters", len(event.data)
 
+    def _compacted(self, event: Compacted, known: _Known) -> Iterator[tuple[str, Any]]:
+        yield "kept", len(event.verbatim) + event.kept
+        yield "children", event.children
+        yield "characters", len(event.summary)
+        yield from self._preview("preview", event.summary)
+
 
 _NAMES: dict[type, str] = {cls: kind for kind, cls in KINDS.items()}
 
@@ -282,4 +289,5 @@ _FIELDS: dict[
     Ended: StructlogObserver._ended,
     Told: StructlogObserver._told,
     Journaled: StructlogObserver._journaled,
+    Compacted: StructlogObserver._compacted,
 }

@@ -24,6 +24,7 @@ from ..mailbox.errors import (
 )
 from ..mailbox.events import (
     Accepted,
+    Compacted,
     Concluded,
     Created,
     Discarded,
@@ -196,6 +197,9 @@ def status_in(
     for event in events:
         known = len(session.transcript)
         session.apply(event)
+        if isinstance(event, Compacted):
+            # Every entry has another place now; what was staged stands among them.
+            known = 0
         if isinstance(event, Accepted) and event.id == message_id:
             accepted = event
         elif accepted is None:
@@ -339,7 +343,7 @@ def explain_session(activation: Activation) -> Explanation:
         detail = f": {closing.detail}" if closing and closing.detail else ""
         why = f"it is closing by {cause}{detail}"
     elif state == "running" and session.open is not None:
-        why = _explain_turn(session)
+        why = _explain_turn(session, compacting=activation.compacting)
     elif state == "running":
         why = f"{len(session.inbox.waiting)} messages wait for its next turn"
     elif state == "waiting":
@@ -356,7 +360,7 @@ def explain_session(activation: Activation) -> Explanation:
     return Explanation(activation.id, state, why)
 
 
-def _explain_turn(session: Session) -> str:
+def _explain_turn(session: Session, *, compacting: bool = False) -> str:
     sources = ", ".join(f"{m.source} {m.id}" for m in session.open or ())
     text = f"turn {session.turn} answers {sources}"
     if session.calls is not None:
@@ -368,6 +372,8 @@ def _explain_turn(session: Session) -> str:
         return f"{text}; in step {session.step} it runs {', '.join(names)}"
     if session.interrupted is not None:
         return f"{text}; it was interrupted by {session.interrupted} and unwinds"
+    if compacting:
+        return f"{text}; its context was too long, and is being compacted"
     return f"{text}; it waits for its model (request {session.step + 1} of the turn)"
 
 

@@ -115,7 +115,7 @@ def _doing(activation: Activation) -> str:
         names = [session.calls[place].name for place in places]
         if names:
             return f"tool {', '.join(map(repr, names))}"
-    return "the turn"
+    return "the policy's compact" if activation.compacting else "the turn"
 
 
 def when_gone(activation: Activation, callback: Callable[[], None]) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "Accepted",
     "Activated",
     "CallEnded",
+    "Compacted",
     "Concluded",
     "Created",
     "Discarded",
@@ -257,6 +258,24 @@ class Journaled:
     at: int
 
 
+@record
+class Compacted:
+    """The transcript was shortened: `summary` stands for all but its last `kept`
+    entries.
+
+    `verbatim` are the messages among the dropped ones that stay word for word,
+    `children` the live children at that instant.  `usage` is what making it cost, where
+    its maker said so.
+    """
+
+    summary: str
+    at: int
+    kept: int = 0
+    verbatim: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+    usage: Usage | None = None
+
+
 Event: TypeAlias = (
     Created
     | Activated
@@ -274,4 +293,5 @@ Event: TypeAlias = (
     | Ended
     | Told
     | Journaled
+    | Compacted
 )

@@ -50,8 +50,12 @@ Source = Literal[
     "notice",
     "outcome",
     "nudge",
+    "summary",
 ]
-"""Why a message was sent.  The runtime writes it; nobody passes it in."""
+"""Why a message was sent.  The runtime writes it; nobody passes it in.
+
+A `summary` was sent by nobody: it stands for what a compaction dropped.
+"""
 
 SOURCES: frozenset[str] = frozenset(get_args(Source))
 

@@ -7,7 +7,7 @@ log are the same by construction (R-200).  An event that the state does not allo
 
 Entering has no event of its own: a message enters when it is accepted (no turn open and
 its sender unblocked), when a turn opens (the claimed, and what they unblock), when the
-results of a batch have landed, and when a turn ends.
+results of a batch have landed, when the transcript was shortened, and when a turn ends.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from .events import (
     Accepted,
     Activated,
     CallEnded,
+    Compacted,
     Concluded,
     Created,
     Discarded,
@@ -48,6 +49,7 @@ from .message import (
     frame,
     record,
 )
+from .shortening import shorten
 from .store import Summary
 
 __all__ = ["ANSWERS", "NOT_RUN", "Returned", "Session", "Untold", "fold"]
@@ -311,6 +313,16 @@ class Session:
     def _journaled(self, event: Journaled) -> None:
         """Nothing here: a script reads its journal from the log."""
 
+    def _compacted(self, event: Compacted) -> None:
+        """It is a safe position: what is staged enters behind the summary (R-238)."""
+        if self.open is None or self.calls is not None:
+            raise IllegalEventError("only an open turn without open calls is compacted")
+        self.transcript = shorten(self.transcript, event)
+        if event.usage is not None:
+            self.usage += event.usage
+        for message in self.inbox.enter([]):
+            self._enter(message)
+
     # -- parts -------------------------------------------------------------------------
 
     def _enter(self, message: Accepted) -> None:
@@ -362,6 +374,7 @@ _APPLY: dict[type[Any], Callable[[Session, Any], None]] = {
     Ended: Session._ended,
     Told: Session._told,
     Journaled: Session._journaled,
+    Compacted: Session._compacted,
 }
 
 

@@ -12,6 +12,7 @@ from ramet.mailbox.events import (
     Accepted,
     Activated,
     CallEnded,
+    Compacted,
     Concluded,
     Created,
     Discarded,
@@ -37,6 +38,7 @@ __all__ = [
     "activated",
     "begun",
     "call",
+    "compacted",
     "concluded",
     "discarded",
     "ended",
@@ -122,6 +124,13 @@ def stepped(text: str = "", *calls: Call, usage: Usage | None = None) -> StepEnd
     """A model answered."""
     stop = "tool_calls" if calls else "end_turn"
     return StepEnded(text, calls, stop, 0, usage)
+
+
+def compacted(
+    kept: int = 0, *verbatim: str, summary: str = "so far", usage: Usage | None = None
+) -> Compacted:
+    """The transcript was shortened."""
+    return Compacted(summary, 0, kept, verbatim, (), usage)
 
 
 def failed(usage: Usage | None = None) -> RequestFailed:

@@ -33,13 +33,13 @@ PURE = frozenset(
     for room, names in {
         "mailbox": (
             "batch canonical codec errors events frozen inbox keys message session "
-            "store"
+            "shortening store"
         ),
         "actors": (
-            "agent arguments bound budget chat_messages chat_stream contract "
-            "contributions dialect errors grammar grammar_pattern graphemes ledger "
-            "local_form model outcome policy receipt render response returns schema "
-            "scope submission tool tool_signature turn verdict"
+            "agent arguments bound budget chat_messages chat_stream compaction "
+            "contract contributions dialect errors grammar grammar_pattern graphemes "
+            "ledger local_form model outcome policy receipt render response returns "
+            "schema scope submission tool tool_signature turn verdict"
         ),
         "lifecycle": (
             "activation admission errors forest notices readers returning telling"

@@ -6,6 +6,7 @@ This is the public face; `ramet.open` is the way in.
 from .actors.agent import AgentSpec
 from .actors.arguments import parse_arguments
 from .actors.budget import Limits
+from .actors.compaction import Compaction, Shortened
 from .actors.contract import Choice, Contract, Reply, Returns, Schema, Text
 from .actors.contributions import Contribution, Setup
 from .actors.errors import (
@@ -114,6 +115,7 @@ __all__ = [
     "CallResult",
     "CallStarted",
     "Choice",
+    "Compaction",
     "Content",
     "ContextOverflowError",
     "Contract",
@@ -170,6 +172,7 @@ __all__ = [
     "Setup",
     "SetupReleaseError",
     "SetupRevokedError",
+    "Shortened",
     "SqliteReader",
     "SqliteStore",
     "Started",

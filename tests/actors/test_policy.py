@@ -22,7 +22,7 @@ GOOD: dict[str, list[Any]] = {
     "inline_cap": [None, 1, 16_000],
     "at_reply": ["cancel", "wait"],
     "rest_deadline_s": [0, 0.5, 30],
-    "compact": [None],
+    "compact": [None, merge_policy],
 }
 
 BAD: dict[str, list[Any]] = {
@@ -37,7 +37,7 @@ BAD: dict[str, list[Any]] = {
     "inline_cap": [0, -1, True, 1.0, "1"],
     "at_reply": ["kill", None],
     "rest_deadline_s": [-1, True, float("nan"), float("inf"), 10**400, "1", None],
-    "compact": ["x", 1, print],
+    "compact": ["x", 1, True],
 }
 
 

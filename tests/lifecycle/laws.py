@@ -22,6 +22,7 @@ from ramet import (
 from ramet.mailbox.events import (
     Accepted,
     Activated,
+    Compacted,
     Concluded,
     Created,
     Discarded,
@@ -163,9 +164,15 @@ def _check_occurrences(name: str, events: Sequence[Event], session: Session) -> 
 
 def _check_order(name: str, events: Sequence[Event]) -> None:
     """Each sender's messages entered in the order of acceptance (law 3)."""
-    session = fold(events)
-    entered = [m for m in session.transcript if isinstance(m, UserMessage)]
-    position = {m.id: n for n, m in enumerate(entered)}
+    session = Session()
+    position: dict[str, int] = {}
+    for event in events:
+        session.apply(event)
+        shown = [m.id for m in session.transcript if isinstance(m, UserMessage)]
+        assert len(set(shown)) == len(shown), f"{name} shows a message twice"
+        for message in shown:
+            position.setdefault(message, len(position))
+    position.pop("", None)
     senders: dict[str, list[int]] = {}
     for event in events:
         if isinstance(event, Accepted) and event.id in position:
@@ -212,7 +219,10 @@ def _check_outcomes(name: str, events: Sequence[Event], session: Session) -> Non
 def _check_usage(
     name: str, reader: Reader, logs: Logs, sessions: Mapping[str, Session]
 ) -> None:
-    """A subtree's usage is the sum of every request below it (law 21)."""
+    """A subtree's usage is the sum of every request below it (law 21).
+
+    What a compaction asked is in no log, and counts as its function said.
+    """
     below = [name]
     for other, session in sessions.items():
         if session.header.parent in below:
@@ -224,7 +234,8 @@ def _check_usage(
     assert own == sessions[name].usage
     assert subtree == total, f"usage below {name}"
     asked = [e for e in logs[name] if isinstance(e, (StepEnded, RequestFailed))]
-    assert own.requests == len(asked)
+    spent = [e.usage for e in logs[name] if isinstance(e, Compacted) and e.usage]
+    assert own.requests == len(asked) + sum(usage.requests for usage in spent)
 
 
 def _check_told(logs: Logs, sessions: Mapping[str, Session]) -> None:

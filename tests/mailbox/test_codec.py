@@ -32,7 +32,7 @@ from ramet.mailbox.message import Call, Usage
 WORDS = (
     "created activated accepted turn_opened step_ended request_failed call_ended"
     " submitted interrupted promoted turn_ended discarded concluded ended told"
-    " journaled"
+    " journaled compacted"
 )
 
 TEXTS = st.text(st.characters(exclude_categories=()))

@@ -100,7 +100,8 @@ def test_only_a_report_has_a_frame_and_its_output_stays_as_it_is() -> None:
 
 def test_the_sources_that_open_an_assignment_are_sources() -> None:
     assert ASSIGNING < SOURCES
-    assert {"report", "notice", "outcome", "nudge", "inject"} == SOURCES - ASSIGNING
+    others = {"report", "notice", "outcome", "nudge", "inject", "summary"}
+    assert others == SOURCES - ASSIGNING
 
 
 @given(USAGES, USAGES, USAGES)

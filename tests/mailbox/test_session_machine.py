@@ -26,6 +26,7 @@ from ramet.mailbox.events import (
     Accepted,
     Activated,
     CallEnded,
+    Compacted,
     Concluded,
     Created,
     Discarded,
@@ -82,6 +83,7 @@ class Model:
         self.parked = False
         self.letters: dict[str, Letter] = {}
         self.entered: list[str] = []
+        self.entries: list[str] = []
         self.outcomes: list[str] = []
         self.told = 0
         self.concluded = False
@@ -141,7 +143,18 @@ class Model:
                 return not in_turn and self.returning and fits
             case Ended():
                 return self.active and not in_turn
+            case Compacted():
+                return in_turn and not self.in_batch and self.may_shorten(event)
         return True
+
+    def may_shorten(self, event: Compacted) -> bool:
+        """Entries are names of messages, `-answer` and `-results`."""
+        cut = len(self.entries) - event.kept
+        dropped = self.entries[: max(0, cut)]
+        whole = [name for name in dropped if name in event.verbatim]
+        parted = event.kept > 0 and cut >= 0 and self.entries[cut] == "-results"
+        fits = whole == list(event.verbatim) and len(whole) < len(dropped)
+        return fits and not parted
 
     def may_promote(self, name: str) -> bool:
         if name not in self.staged():
@@ -159,6 +172,7 @@ class Model:
             if name in also or (letter.place == "staged" and sender not in held):
                 letter.place = "entered"
                 self.entered.append(name)
+                self.entries.append(name)
             elif letter.place == "waiting":
                 held.add(sender)
 
@@ -176,8 +190,9 @@ class Model:
                 for name in claimed:
                     self.letters[name].ended += 1
                 self.let_enter(claimed)
-            case StepEnded(calls=calls):
+            case StepEnded(text=text, calls=calls):
                 self.requests += 1
+                self.entries += ["-answer"] if text or calls else []
                 self.calls, self.landed = [it.name for it in calls], {}
             case RequestFailed():
                 self.requests += 1
@@ -185,7 +200,14 @@ class Model:
                 self.landed[place] = error
                 self.tool_calls += error is None and self.calls[place] == "look"
                 if not self.in_batch:
+                    self.entries.append("-results")
                     self.let_enter()
+            case Compacted(kept=kept, verbatim=verbatim, usage=usage):
+                self.requests += 0 if usage is None else usage.requests
+                dropped = self.entries[: len(self.entries) - kept]
+                whole = [name for name in dropped if name in verbatim]
+                self.entries[: len(dropped)] = ["-summary", *whole]
+                self.let_enter()
             case Interrupted():
                 self.interrupted = self.parked = True
             case Promoted(id=name):
@@ -284,6 +306,17 @@ class SessionMachine(RuleBasedStateMachine):
             assignment = model.assignment
             fitting = [] if assignment is None else [assignment]
             return Concluded(name(fitting), "completed", None, 0)
+        if kind is Compacted:
+            size = len(model.entries)
+            kept = data.draw(st.integers(0, size + 1) | st.just(min(1, size)))
+            dropped = model.entries[: max(0, size - kept)]
+            shown = [it for it in dropped if it in model.letters] or ["nobody"]
+            whole = data.draw(st.sets(st.sampled_from(shown), max_size=2))
+            verbatim = tuple(it for it in shown if it in whole)
+            if data.draw(st.integers(0, 4)) == 0:
+                verbatim = verbatim[::-1]
+            usage = data.draw(st.sampled_from([None, Usage(2, 3)]))
+            return Compacted("so far", 0, kept, verbatim, ("k",), usage)
         return PLAIN[kind]
 
     @rule(data=st.data(), kind=st.sampled_from(KINDS))
@@ -304,7 +337,8 @@ class SessionMachine(RuleBasedStateMachine):
         if model.in_batch:
             return [CallEnded, CallEnded, CallEnded, Accepted]
         if model.open is not None:
-            return [StepEnded, StepEnded, Accepted, TurnEnded, Promoted, Interrupted]
+            likely = [StepEnded, StepEnded, Accepted, TurnEnded, Promoted, Interrupted]
+            return [*likely, Compacted]
         if model.waiting() and not model.parked:
             return [TurnOpened, TurnOpened, Accepted, Discarded]
         return [Accepted, Accepted, Discarded, Concluded, Ended]
@@ -327,11 +361,16 @@ class SessionMachine(RuleBasedStateMachine):
         assert [it.id for _, it in inbox.staged] == self.model.staged()
         transcript = self.session.transcript
         shown = [it.id for it in transcript if isinstance(it, UserMessage)]
-        assert shown == self.model.entered
+        entries = self.model.entries
+        assert [it or "-summary" for it in shown] == [
+            it for it in entries if it in self.model.letters or it == "-summary"
+        ]
+        assert len(transcript) == len(entries)
         assert inbox.parked == self.model.parked
         letters = self.model.letters
         gone = [name for name, it in letters.items() if it.place == "discarded"]
-        everywhere = [*self.model.waiting(), *self.model.staged(), *shown, *gone]
+        entered = self.model.entered
+        everywhere = [*self.model.waiting(), *self.model.staged(), *entered, *gone]
         assert sorted(everywhere) == sorted(letters)
 
     @invariant()
