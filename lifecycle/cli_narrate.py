@@ -242,7 +242,8 @@ class Narrator:
         notes = [f"{kept} {'entry' if kept == 1 else 'entries'} kept"]
         if event.children:
             notes.append(f"live children: {', '.join(map(one_line, event.children))}")
-        notes += _tokens(event.usage)
+        tokens = ", ".join(_tokens(event.usage))
+        notes += [tokens] if tokens else []
         head: list[Cell] = [("compacted", "note"), (f" ({'; '.join(notes)}):", "dim")]
         yield head, event.summary
 

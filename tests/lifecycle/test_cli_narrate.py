@@ -14,6 +14,7 @@ from ramet.mailbox.codec import KINDS
 from ramet.mailbox.events import (
     Accepted,
     CallEnded,
+    Compacted,
     Concluded,
     Created,
     Event,
@@ -53,6 +54,8 @@ STORY: list[Event] = [
     CallEnded(0, '{\n  "lines": 3\n}', NOON + 2500),
     CallEnded(1, "no", NOON + 2600, "INVALID_ARGS"),
     StepEnded(" ", (), "length", NOON + 3000),
+    Compacted("All was\nread.", NOON + 3000, 1, ("m1",), ("s7", "s8"), Usage(1, 9, 2)),
+    Compacted("Again.", NOON + 3000, 1),
     TurnEnded("failed", "crashed", NOON + 3001, "the process ended"),
     Concluded("m1", "completed", None, NOON + 3002, '"yes"'),
     Journaled("phase", '"two"', NOON + 3003),
@@ -72,6 +75,9 @@ def test_a_log_is_told_in_words() -> None:
         '12:00:02.500 1.1   read gave: { "lines": 3 }',
         "12:00:02.600 1.1   reply failed (INVALID_ARGS): no",
         "12:00:03.000 1.2   says (length): (no text)",
+        "12:00:03.000 1     compacted (2 entries kept; live children: s7, s8; 9 in,"
+        " 2 out): All was (+1 line)",
+        "12:00:03.000 1     compacted (1 entry kept): Again.",
         "12:00:03.001 1     turn 1 failed (crashed) the process ended",
         '12:00:03.002       assignment completed "yes"',
         '12:00:03.003       journal phase "two"',

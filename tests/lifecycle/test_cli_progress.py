@@ -15,6 +15,7 @@ from ramet.mailbox.events import (
     Accepted,
     Activated,
     CallEnded,
+    Compacted,
     Concluded,
     Created,
     Ended,
@@ -114,6 +115,8 @@ def test_a_child_is_followed_from_its_prompt_to_its_rest(
         (Concluded("m", "completed", None, 1, '"yes"'), 'replies "yes"'),
         (Concluded("m", "stopped", "call-timeout", 1), "stopped: call-timeout"),
         (Journaled("phase", '{"name":"one"}', 1), "phase one"),
+        (Compacted("so\nfar", 1), "compacted its context: so far"),
+        (Compacted("x", 1, usage=Usage(2, 5)), "compacted its context: x"),
         (Journaled("log", '{"text":"a\\nb"}', 1), "a b"),
         (StepEnded("", (Call("x", "{"),), "tool_calls", 1), "calls x({)"),
         (StepEnded("", (Call("x", "[1]"),), "tool_calls", 1), "calls x([1])"),
@@ -124,6 +127,12 @@ def test_what_happens_is_one_line(
 ) -> None:
     tell(watch, "c", event)
     assert heard.lines == [f"scout  {line}"]
+
+
+def test_what_a_compaction_cost_is_counted(watch: Watch) -> None:
+    tell(watch, "c", Compacted("x", 1, usage=Usage(2, 5, 6)), Compacted("y", 1))
+    child = watch.agents["c"]
+    assert (child.requests, child.input_tokens, child.output_tokens) == (2, 5, 6)
 
 
 def test_what_a_terminal_would_obey_is_written_out(watch: Watch, heard: Heard) -> None:
