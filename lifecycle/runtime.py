@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Iterable
+from weakref import WeakKeyDictionary
 
 import anyio
 
@@ -107,7 +108,8 @@ class Runtime:
         self.admission: Admission = Admission(self.forest, self.contributions, host)
         self.teardown: Teardown = Teardown(self.forest, backend)
         self.driver: Driver = Driver(self.forest, self.stage, backend, self.agent)
-        self.bound: dict[AgentSpec, BoundSpec] = {}
+        # A spec may be made for one agent: what is made of it goes with it.
+        self.bound: WeakKeyDictionary[AgentSpec, BoundSpec] = WeakKeyDictionary()
         self.specs: dict[str, AgentSpec] = {}
         self.failures: list[Exception] = []
         self.faults: dict[str, str] = {}

@@ -335,7 +335,9 @@ class Session:
     def _outcome(
         self, message: str, status: str, cause: str | None, detail: str | None
     ) -> None:
-        self.untold += (Untold(message, status, cause, detail),)
+        # A root has nobody to tell, and may end as many assignments as it likes.
+        if self.header.parent is not None:
+            self.untold += (Untold(message, status, cause, detail),)
 
     def _count_request(self, usage: Usage | None) -> None:
         total = self.usage

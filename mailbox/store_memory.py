@@ -2,9 +2,10 @@
 
 Lives here: the store port over plain dictionaries.  What is stored are the event
 objects themselves.  A `MemoryStore` is a handle on data that several supervisors may
-share, each through a handle of its own; the data outlives its handles.  It blocks on
-nothing, so it runs in the thread of its caller; a lock lets readers in other threads
-see whole batches.
+share, each through a handle of its own; the data outlives its handles.  Each of them
+holds a lease on what it claimed, which lasts until somebody says that it ran out.  It
+blocks on nothing, so it runs in the thread of its caller; a lock lets readers in other
+threads see whole batches.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class _Session:
 class MemoryData:
     """What handles share.  It is opaque: make one, hand it on, and nothing else.
 
-    `children` and `unfinished` hold (creation time, id) of the children of a session.
+    `children` and `unfinished` hold (creation time, id) of the children of a session,
+    `buried` the holders whose lease ran out while they may have been alive.
     """
 
     sessions: dict[str, _Session] = attrs.field(factory=dict)
@@ -67,6 +69,7 @@ class MemoryData:
     unfinished: dict[str | None, set[tuple[int, str]]] = attrs.field(factory=dict)
     keys: dict[tuple[str, str], KeyRow] = attrs.field(factory=dict)
     places: dict[str, str] = attrs.field(factory=dict)
+    buried: set[str] = attrs.field(factory=set)
     lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     def copy(self) -> MemoryData:
@@ -210,7 +213,8 @@ class MemoryStore(MemoryReader):
         """Store a batch whole.  Once it raised, it stores nothing until `open`.
 
         Raises:
-            SessionHeldError: an expected sequence or a claim does not match.
+            SessionHeldError: an expected sequence or a claim does not match, or the
+                holder was buried.
             KeyConflictError: the sender's key is taken.
             UsageError: the batch contradicts itself.
             PersistenceUnavailableError: it is not open, or an append failed before.
@@ -231,10 +235,13 @@ class MemoryStore(MemoryReader):
         Raises:
             SessionHeldError: another live holder has it.
             NotResumableError: there is no such session.
-            PersistenceUnavailableError: it is not open, or an append failed before.
+            PersistenceUnavailableError: it is not open, an append failed before, or
+                `holder` was buried.
         """
         self._check_open()
         with self.data.lock:
+            if holder in self.data.buried:
+                raise PersistenceUnavailableError(_ran_out(holder))
             found = self.data.sessions.get(session)
             if found is None:
                 raise NotResumableError(f"no session {session!r} is stored")
@@ -258,17 +265,26 @@ class MemoryStore(MemoryReader):
 
     def close(self) -> None:
         """Void the claims taken through this handle; may be called twice."""
-        for holder in self._holders:
-            self.bury(holder)
-        self._holders.clear()
-        self._opened = False
+        with self.data.lock:
+            for holder in self._holders:
+                self._void(holder)
+            self._holders.clear()
+            self._opened = False
 
     def bury(self, holder: str) -> None:
-        """Declare a holder dead: its claims are void, its later appends refused."""
+        """Declare that the lease of a holder ran out, whether it is dead or paused.
+
+        Its claims are void, and whatever it writes later is refused: also a new
+        session, which nobody has claimed.  `row(session).holder` names a holder.
+        """
         with self.data.lock:
-            for found in self.data.sessions.values():
-                if found.holder == holder:
-                    found.holder = None
+            self.data.buried.add(holder)
+            self._void(holder)
+
+    def _void(self, holder: str) -> None:
+        for found in self.data.sessions.values():
+            if found.holder == holder:
+                found.holder = None
 
     def snapshot(self) -> MemoryStore:
         """A store with an independent copy of the data: what a crash now would leave.
@@ -289,6 +305,8 @@ class MemoryStore(MemoryReader):
     def _check(self, batch: Batch) -> Additions:
         """Refuse a batch that must not be stored; changes nothing."""
         data = self.data
+        if batch.holder in data.buried:
+            raise SessionHeldError(_ran_out(batch.holder))
         found = additions(batch)
         for session in batch.expected:
             held = data.sessions.get(session)
@@ -329,3 +347,7 @@ class MemoryStore(MemoryReader):
             data.sessions[name].holder = None
         data.keys.update(found.keys)
         data.places.update(found.places)
+
+
+def _ran_out(holder: str) -> str:
+    return f"the lease of {holder} ran out: another may have gone on with its sessions"

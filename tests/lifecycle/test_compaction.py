@@ -26,6 +26,7 @@ from ramet import (
     Usage,
     UserMessage,
 )
+from ramet.lifecycle.readers import status_in
 from ramet.mailbox.events import (
     Accepted,
     Compacted,
@@ -229,8 +230,22 @@ async def test_what_enters_with_a_compaction_is_claimed_when_its_request_is_made
         scout = await start(sup, root, SCOUT)
         message = await sup.report_from(scout, "R")
         assert (await sup.message(message)).state == "stored"
+        between: list[str] = []
+
+        class Between:
+            """Asks in the instant in which the compaction has become durable."""
+
+            def on_event(self, session_id: str, seq: int, event: Any) -> None:
+                if isinstance(event, Compacted):
+                    asked = root._activation.asked
+                    log = stage.log(root)
+                    found = status_in(log, message, root.id, asked)
+                    between.append(found.state)
+
+        sup.observe(Between())
         compacting.open()
         await asking.reached()
+        assert between == ["stored"]
         status = await sup.message(message)
         assert (status.state, status.turn) == ("claimed", 1)
         asking.open()

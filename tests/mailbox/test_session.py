@@ -413,6 +413,14 @@ def test_a_claimed_or_discarded_assignment_has_exactly_one_outcome() -> None:
     )
 
 
+def test_a_root_owes_nobody_its_outcomes() -> None:
+    """So that nothing of it grows with what it has ended."""
+    events = (accepted("m1"), opened(1, "m1"), turn_ended(), accepted("m2"))
+    assert fold((*begun("interactive"), *events, discarded("m2"))).untold == ()
+    headless = (accepted("m"), opened(1, "m"), turn_ended(), concluded("m"))
+    assert fold((*begun("headless"), *headless)).untold == ()
+
+
 @pytest.mark.case("R-120")
 def test_a_turn_that_answers_several_assignments_ends_them_all() -> None:
     session = session_of(

@@ -71,6 +71,29 @@ def test_a_buried_holder_is_refused_also_before_anybody_took_its_session() -> No
     assert store.load("s") == [header("s")]
 
 
+@pytest.mark.case("R-182")
+def test_a_buried_holder_begins_no_session_and_claims_none() -> None:
+    first = MemoryStore()
+    one, two = opened(first, "one"), opened(MemoryStore(first.data), "two")
+    one.write(("s", header("s")))
+    two.store.bury("one")  # type: ignore[attr-defined]
+    with pytest.raises(PersistenceUnavailableError, match="lease of one ran out"):
+        one.claim("s")
+    with pytest.raises(SessionHeldError, match="lease of one ran out"):
+        one.write(("t", header("t", "s")))
+    assert two.store.row("t") is None
+    assert first.snapshot().data.buried == set()
+
+
+def test_who_closes_may_open_again_under_the_same_name() -> None:
+    store = MemoryStore()
+    opened(store, "one").write(("s", header("s")))
+    store.close()
+    again = opened(store, "one")
+    assert again.claim("s") == 2
+    again.write(("s", Told(1)))
+
+
 def test_a_snapshot_is_what_a_crash_would_leave() -> None:
     store = MemoryStore()
     one = opened(store, "one")
