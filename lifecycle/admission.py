@@ -16,6 +16,7 @@ from ..actors.contract import Contract
 from ..actors.contributions import Contributions, Installation, Revoked
 from ..actors.host import Host
 from ..actors.ledger import Ledger
+from ..actors.policy import Policy
 from ..mailbox.backend_trio import protected
 from ..mailbox.errors import (
     ActivationClosingError,
@@ -30,6 +31,7 @@ from ..mailbox.errors import (
     UsageError,
 )
 from ..mailbox.events import Created, Kind
+from ..mailbox.inbox import Inbox, Placed
 from ..mailbox.keys import Known
 from ..mailbox.message import record
 from ..mailbox.session import Session
@@ -143,22 +145,20 @@ class Admission:
 
     def limits(self, recipient: Activation, content: tuple[str, ...]) -> None:
         """Check the recipient's inbox limits (R-203)."""
-        policy = recipient.bound.policy
-        if policy.inbox_limit is None and policy.inbox_bytes is None:
-            return
         inbox = recipient.session.inbox
-        held = [m for _, m in (*inbox.waiting, *inbox.staged)]
-        if policy.inbox_limit is not None and len(held) >= policy.inbox_limit:
-            raise InboxFullError(
-                f"the inbox of {recipient.id} holds {len(held)} messages, its limit"
-            )
-        if policy.inbox_bytes is not None:
-            size = sum(_size(m.content) for m in held) + _size(content)
-            if size > policy.inbox_bytes:
-                raise InboxFullError(
-                    f"the inbox of {recipient.id} would hold {size} bytes,"
-                    f" more than its limit of {policy.inbox_bytes}"
-                )
+        _fit(recipient.bound.policy, recipient.id, inbox, inbox.staged, content)
+
+    def stored_limits(
+        self, bound: BoundSpec, session: Session, content: tuple[str, ...]
+    ) -> None:
+        """Check the inbox limits of a session that a message would resume.
+
+        It comes before anything of the resume: a send that fails resumes nobody.  What
+        a repair lets enter, where a turn was cut, is not in the way.
+        """
+        inbox = session.inbox
+        staged = inbox.staged if session.open is None else inbox.staying()
+        _fit(bound.policy, session.header.session, inbox, staged, content)
 
     def _accept(
         self, recipient: Activation, sender: str, send: Send
@@ -255,6 +255,7 @@ class Admission:
                 f"a child of {activation.id} would be at depth {depth}, deeper than"
                 f" max_depth {activation.bound.policy.max_depth}"
             )
+        _fit(newborn.bound.policy, f"{newborn.bound.name!r}", Inbox(), [], send.content)
         child = self._bear(newborn, activation, depth)
         message = self._forest.accept(
             child,
@@ -366,6 +367,34 @@ class Admission:
         if child.life is not Life.LIVE:
             return child
         return self._accept(child, activation.id, send)
+
+
+def _fit(
+    policy: Policy,
+    name: str,
+    inbox: Inbox,
+    staged: list[Placed],
+    content: tuple[str, ...],
+) -> None:
+    """Check that one more message fits beside those that wait or are staged.
+
+    Raises:
+        InboxFullError: it does not; the text says how much there is.
+    """
+    if policy.inbox_limit is None and policy.inbox_bytes is None:
+        return
+    held = [m for _, m in (*inbox.waiting, *staged)]
+    if policy.inbox_limit is not None and len(held) >= policy.inbox_limit:
+        raise InboxFullError(
+            f"the inbox of {name} holds {len(held)} messages, its limit"
+        )
+    if policy.inbox_bytes is not None:
+        size = sum(_size(m.content) for m in held) + _size(content)
+        if size > policy.inbox_bytes:
+            raise InboxFullError(
+                f"the inbox of {name} would hold {size} bytes,"
+                f" more than its limit of {policy.inbox_bytes}"
+            )
 
 
 def _size(content: tuple[str, ...]) -> int:

@@ -162,8 +162,10 @@ class Residency:
         if session_id in self._runtime.forest.live:
             raise SessionHeldError(f"session {session_id} is resident already")
 
-    def revive_child(self, loaded: Loaded, parent: Activation) -> Activation:
-        """Make a loaded child resident, inside the span of a followup."""
+    def revive_child(
+        self, loaded: Loaded, content: tuple[str, ...], parent: Activation
+    ) -> Activation:
+        """Make a loaded child resident, inside the span of a followup of `content`."""
         header = loaded.session.header
         if header.parent is None or header.kind != "continuable":
             raise NotResumableError(
@@ -172,14 +174,22 @@ class Residency:
             )
         if header.parent != parent.id:
             raise UnauthorizedError(f"{loaded.id} is not a child of {parent.id}")
-        return self._revive(loaded, parent)
+        return self._revive(loaded, parent, content)
 
-    def _revive(self, loaded: Loaded, parent: Activation | None) -> Activation:
-        """Publication of a loaded session, with all that belongs to it; plain."""
+    def _revive(
+        self,
+        loaded: Loaded,
+        parent: Activation | None,
+        content: tuple[str, ...] | None = None,
+    ) -> Activation:
+        """Publication of a loaded session, with all that belongs to it; plain.
+
+        `content` is that of the message that resumes it, if one does.
+        """
         runtime = self._runtime
         forest = runtime.forest
         session = loaded.session
-        activation, changed = self._set_up(loaded, parent)
+        activation, changed = self._set_up(loaded, parent, content)
         crashed = repair(forest, loaded, activation)
         if parent is not None and session.untold:
             tell(forest, loaded, parent, crashed=crashed)
@@ -198,12 +208,17 @@ class Residency:
         return activation
 
     def _set_up(
-        self, loaded: Loaded, parent: Activation | None
+        self,
+        loaded: Loaded,
+        parent: Activation | None,
+        content: tuple[str, ...] | None,
     ) -> tuple[Activation, tuple[str, ...]]:
         """Run the present contributions; nothing is visible when this raises."""
         runtime = self._runtime
         header = loaded.session.header
         bound, changed = rebound(loaded, runtime.specs, runtime.bind)
+        if content is not None:
+            runtime.admission.stored_limits(bound, loaded.session, content)
         try:
             installation = runtime.admission.install(
                 header.kind, loaded.id, header.parent, bound.name

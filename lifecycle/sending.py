@@ -328,7 +328,7 @@ class Sending:
                 await until_gone(runtime.backend, found)
             elif not await self._residency.busy(child_id):
                 async with self._residency.loading(child_id) as loaded:
-                    revive = partial(self._residency.revive_child, loaded)
+                    revive = partial(self._residency.revive_child, loaded, send.content)
                     found = runtime.admission.followup(parent, child_id, send, revive)
                 if isinstance(found, tuple):
                     return found

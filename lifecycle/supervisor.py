@@ -125,6 +125,7 @@ class Supervisor:
 
         Raises:
             DepthExceededError: it would be deeper than the parent's `max_depth`.
+            InboxFullError: the prompt alone has more bytes than its `inbox_bytes`.
             SetupRevokedError: a contribution was revoked meanwhile.
             UnauthorizedError, ActivationClosingError, KeyConflictError: nothing
             happened.

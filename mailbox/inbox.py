@@ -163,6 +163,15 @@ class Inbox:
             entering.sort(key=_place)
         return [message for _, message in entering]
 
+    def staying(self) -> list[Placed]:
+        """What a safe position would leave staged; nothing changes."""
+        blocking = self._blocking
+        return [
+            placed
+            for placed in self.staged
+            if blocking.get(placed[1].sender, (placed[0],))[0] < placed[0]
+        ]
+
     def _block(self, sender: str, place: int) -> None:
         places = self._blocking.get(sender)
         if places is None:

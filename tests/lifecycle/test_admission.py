@@ -38,7 +38,7 @@ from ramet.mailbox.store import KeyRow
 from tests.actors.hosts import NoHost
 from tests.actors.specs import bound_of
 from tests.lifecycle.residents import Woods, own, resident
-from tests.logs import accepted, opened, quiet
+from tests.logs import accepted, interrupted, opened, quiet, turn_ended
 
 OPERATIONS = ("tell", "report", "inject", "followup", "start")
 
@@ -398,6 +398,36 @@ def test_undeclared_limits_are_none() -> None:
     stage = scene()
     many = resident("continuable", *(accepted(f"m{n}") for n in range(1000)))
     stage.admission.limits(many, ("x" * 10**6,))
+
+
+@pytest.mark.case("R-203")
+def test_a_start_whose_prompt_alone_is_too_large_leaves_nothing() -> None:
+    stage = scene()
+    send = Send("prompt", ("hello",), "digest", "wakeup")
+    parent = stage.agent(stage.p)
+    small = bound_of(policy=Policy(inbox_bytes=4))
+    with pytest.raises(InboxFullError, match="would hold 5 bytes"):
+        stage.admission.start_child(parent, Newborn("continuable", small), send)
+    assert stage.woods.gate.entries == []
+    assert "c" in stage.woods.forest.live
+    fitting = bound_of(policy=Policy(inbox_bytes=5, inbox_limit=1))
+    stage.admission.start_child(parent, Newborn("continuable", fitting), send)
+
+
+@pytest.mark.case("R-203", "R-179")
+def test_what_a_repair_lets_enter_does_not_fill_a_stored_inbox() -> None:
+    stage = scene()
+    bound = bound_of(policy=Policy(inbox_limit=2))
+    busy = (accepted("m"), opened(1, "m"), quiet("q"))
+    cut = resident("continuable", *busy, accepted("w", "d")).session
+    stage.admission.stored_limits(bound, cut, ("x",))
+    blocked = resident("continuable", *busy, accepted("w"), quiet("behind")).session
+    with pytest.raises(InboxFullError, match="holds 2 messages, its limit"):
+        stage.admission.stored_limits(bound, blocked, ("x",))
+    parked = (accepted("m"), opened(1, "m"), accepted("w"), quiet("q"), interrupted())
+    rest = resident("continuable", *parked, turn_ended()).session
+    with pytest.raises(InboxFullError, match="inbox of c holds 2"):
+        stage.admission.stored_limits(bound, rest, ("x",))
 
 
 @pytest.mark.case("R-203")

@@ -461,3 +461,48 @@ async def test_a_full_inbox_refuses_what_agents_send_but_no_notice(
         await root.wait_idle()
         await sup.tell(root, "three", key="again")
         await root.wait_idle()
+
+
+@pytest.mark.case("R-203")
+async def test_a_followup_that_a_full_stored_inbox_refuses_resumes_nobody(
+    stored: Stage,
+) -> None:
+    hold = Gate()
+    model = ScriptedModel({"scout": [step("x", hold=hold)]})
+    calls: list[str] = []
+
+    def contribute(setup: ramet.Setup) -> None:
+        calls.append(setup.agent_id)
+
+    stored.whole = False
+    async with stored.open(model, policy=Policy(inbox_limit=2, inbox_bytes=20)) as sup:
+        sup.register_setup(contribute)
+        root = await sup.start_root(LEAD, interactive=True)
+        scout = await start(sup, root, SCOUT)
+        await hold.reached()
+        await sup.followup(root, scout.id, "one")
+        await sup.followup(root, scout.id, "two")
+        sup.interrupt(scout.id)
+        await gone(scout)
+        await root.wait_idle()
+        before, set_up = stored.log(scout), list(calls)
+        with pytest.raises(ramet.InboxFullError, match="holds 2 messages"):
+            await sup.followup(root, scout.id, "three", key="three")
+        assert sup.agent(scout.id) is None
+        assert stored.log(scout) == before
+        assert calls == set_up
+        assert await sup.lookup(root.id, "three") is None
+
+
+@pytest.mark.case("R-203")
+async def test_a_start_whose_prompt_is_more_than_an_inbox_takes_leaves_nothing(
+    stage: Stage,
+) -> None:
+    async with stage.open(policy=Policy(inbox_bytes=10)) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        for begin in (sup.start_child, sup.start_call, sup.call):
+            with pytest.raises(ramet.InboxFullError, match="would hold 11 bytes"):
+                await begin(root, SCOUT, "x" * 11)
+        with pytest.raises(ramet.InboxFullError, match="would hold 11 bytes"):
+            await sup.tell(root, "x" * 11)
+        assert await sup.children(root.id) == []

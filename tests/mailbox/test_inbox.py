@@ -330,6 +330,9 @@ class InboxMachine(RuleBasedStateMachine):
     def queue_and_stage_are_those_of_the_model(self) -> None:
         assert ids(self.inbox.waiting) == self.held("waiting")
         assert ids(self.inbox.staged) == self.held("staged")
+        rest = copy.deepcopy(self.inbox)
+        rest.enter([])
+        assert self.inbox.staying() == rest.staged
         assert self.inbox.parked == self.parked
         assert self.inbox.claimable == (bool(self.inbox.waiting) and not self.parked)
 
