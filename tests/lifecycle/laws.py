@@ -294,9 +294,20 @@ def _check_transcript(name: str, transcript: Transcript) -> None:
 
 
 def _check_lives(logs: Logs, order: Sequence[Entry], orphans: Collection[str]) -> None:
-    """At most one activation of each session, and children end first (laws 1, 10)."""
+    """At most one activation of each session, and children end first (laws 1, 10).
+
+    A compaction names the children that are live then (R-236).
+    """
     active: set[str] = set()
     for entry in order:
+        if isinstance(entry.event, Compacted):
+            owned = {
+                other
+                for other in active
+                if isinstance(born := logs[other][0], Created)
+                and born.parent == entry.session
+            }
+            assert owned == set(entry.event.children), f"children of {entry.session}"
         if isinstance(entry.event, Activated):
             assert entry.session not in active
             active.add(entry.session)

@@ -10,8 +10,20 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import attrs
+
 import ramet
-from ramet import Agent, AgentSpec, Call, ModelRequest, ModelResponse, ToolCall
+from ramet import (
+    Agent,
+    AgentSpec,
+    Call,
+    Compaction,
+    ContextOverflowError,
+    ModelRequest,
+    ModelResponse,
+    Shortened,
+    ToolCall,
+)
 from ramet.lifecycle.activation import Life
 from ramet.mailbox.events import RequestFailed, StepEnded, TurnOpened
 from ramet.mailbox.session import fold
@@ -34,14 +46,14 @@ class Minds:
             self.ask,
             self.ask_in_background,
         )
-        policy = world.setting.policy
+        policy = attrs.evolve(world.setting.policy, compact=self.compact)
         self.goes_on = AgentSpec("goes_on", tools=tools, policy=policy)
         self.returns = AgentSpec("returns", tools=tools, policy=policy)
 
     # -- thinking ----------------------------------------------------------------------
 
     async def think(self, request: ModelRequest) -> str | ModelResponse:
-        """Answer, call a few tools, return a value, or fail."""
+        """Answer, call a few tools, return a value, fail, or find it too long."""
         world, dice = self._world, self._world.dice
         self.look(request)
         world.requests.append(request)
@@ -54,8 +66,23 @@ class Minds:
             return "done"
         if chance < 0.4:
             raise ValueError("this mind fails")
+        if chance < 0.5 and len(request.messages) > 2:
+            raise ContextOverflowError("too long for this mind")
         world.calls_left -= 1
         return response(self._calls(returning))
+
+    async def compact(self, compaction: Compaction) -> Shortened | None:
+        """Shorten what a mind found too long, or not."""
+        world, dice = self._world, self._world.dice
+        world.counts["compactions asked"] += 1
+        await world.pause(3)
+        chance = dice.random()
+        if chance < 0.1:
+            return None
+        if chance < 0.2:
+            raise ValueError("this compact fails")
+        keep, verbatim = dice.randrange(4), dice.random() < 0.8
+        return Shortened("what was before", keep=keep, verbatim=verbatim)
 
     def _calls(self, returning: bool) -> list[tuple[str, dict[str, Any]]]:
         dice = self._world.dice

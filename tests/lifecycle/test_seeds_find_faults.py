@@ -81,9 +81,9 @@ def a_quiet_message_overtakes_a_wakeup_of_its_sender(patch: Patch) -> None:
 def nothing_inside_an_agent_waits_for_its_log(patch: Patch) -> None:
     real = Gate.wait
 
-    async def wait(self: Gate, ticket: int) -> None:
+    async def wait(self: Gate, ticket: int, name: str | None = None) -> None:
         if CURRENT.get() is None:
-            await real(self, ticket)
+            await real(self, ticket, name)
 
     patch.setattr(Gate, "wait", wait)
 
