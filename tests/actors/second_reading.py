@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator
 from decimal import Decimal
 
-import regex
+import regex  # type: ignore[import-untyped]
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _LARGEST_COUNT = 2**53 - 1
@@ -163,7 +163,9 @@ def _own_fault(node: dict[str, object]) -> bool:
         return True
     if "$schema" in node and node["$schema"] != _DRAFT:
         return True
-    if any(not isinstance(node.get(word, ""), str) for word in ("title", "description")):
+    if any(
+        not isinstance(node.get(word, ""), str) for word in ("title", "description")
+    ):
         return True
     if "enum" in node and not _is_enum(node["enum"]):
         return True
