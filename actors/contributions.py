@@ -81,9 +81,17 @@ class Setup:
         return self._host
 
     def add_tool(self, tool: Tool | Callable[..., Any]) -> None:
-        """Offer a tool to this agent, for this activation."""
+        """Offer a tool to this agent, for this activation.
+
+        Raises:
+            DeclarationError: it cannot be offered, or has the name `reply`, which only
+                a returning agent has, from the runtime (A-003).
+        """
         self._check()
-        self._tools.append(as_tool(tool))
+        made = as_tool(tool)
+        if made.name == "reply":
+            raise DeclarationError("the name 'reply' belongs to the runtime")
+        self._tools.append(made)
 
     def withhold_tool(self, name: str) -> None:
         """Say that a tool exists and that this agent may not call it (R-014)."""

@@ -63,6 +63,14 @@ def texts(errors: list[Exception]) -> list[str]:
     return [str(error) for error in errors]
 
 
+@pytest.mark.case("A-003")
+def test_no_set_up_offers_a_tool_of_the_name_by_which_agents_return() -> None:
+    contributions = Contributions()
+    contributions.register(lambda setup: setup.add_tool(tool("reply")))
+    with pytest.raises(DeclarationError, match="'reply' belongs to the runtime"):
+        contributions.install("interactive", "c", "p", "worker", HOST)
+
+
 @pytest.mark.case("R-189")
 def test_set_ups_are_installed_in_order_and_released_in_reverse() -> None:
     stage = Stage()
