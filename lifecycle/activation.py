@@ -60,6 +60,7 @@ class Activation:
         "_agent",
         "asked",
         "batch",
+        "before",
         "below",
         "bound",
         "children",
@@ -109,6 +110,7 @@ class Activation:
         self.ticket: int = 0
         self.reports: int = 0
         self.wakes: int = 0
+        self.before: Usage = session.usage
         self.below: Usage = _NO_USAGE
         self.notes: tuple[str, ...] = ()
         self.on_gone: list[Callable[[], None]] | None = None
@@ -135,6 +137,15 @@ class Activation:
         """Its own usage and that of its children that are gone."""
         below = self.below
         return self.session.usage + below if below.requests else self.session.usage
+
+    @property
+    def spent(self) -> Usage:
+        """What this activation adds to the usage below its parent (law 21).
+
+        A session that was resumed was counted when its earlier activation ended.
+        """
+        before = self.before
+        return self.usage.since(before) if before.requests else self.usage
 
     def lineage(self) -> list[Activation]:
         """It, its parent, and so on up to the root, as far as they are resident."""

@@ -15,7 +15,7 @@ from ..actors.errors import ModelError, RequestTimeoutError
 from ..actors.model import Model, ModelRequest, TextDelta
 from ..actors.response import Assembled, ResponseAssembler, ResponseFault
 from ..actors.scope import Scope
-from ..actors.submission import Plan
+from ..actors.submission import Accept, Decision, Plan
 from ..actors.turn import COMPLETED, Finish, after_response
 from ..mailbox.backend import Backend
 from ..mailbox.backend_trio import protected
@@ -119,6 +119,7 @@ class _Turn:
         "_assembler",
         "_backend",
         "_compacted",
+        "_decision",
         "_forest",
         "_narrowed",
         "_plan",
@@ -143,6 +144,7 @@ class _Turn:
         self._session = activation.session
         self._assembler: ResponseAssembler | None = None
         self._plan: Plan | None = None
+        self._decision: Decision | None = None
         self._narrowed = False
         self._compacted = False
         self._scope = Scope(
@@ -357,6 +359,7 @@ class _Turn:
         waits += len(promotable(activation))
         decision = ledger.turn_ended(response.stop, response.text or None, waits)
         log_submission(forest, activation, decision.submission)
+        self._decision = decision
         return finished_by(activation, decision, now) or COMPLETED
 
     def _landed(self, calls: Calls) -> Finish | None:
@@ -368,7 +371,8 @@ class _Turn:
             return stopped_by(self._activation, "tool_calls", now)
         if ledger is None:
             return None
-        return finished_by(self._activation, ledger.landed(), now)
+        self._decision = ledger.landed()
+        return finished_by(self._activation, self._decision, now)
 
     # -- the end -----------------------------------------------------------------------
 
@@ -378,7 +382,10 @@ class _Turn:
         return concluded_by(self._activation, finish, self._forest.ambient.now_ms())
 
     async def _finished(self, finish: Finish) -> Finish:
-        """Before an outcome is committed, no child lives (A-022, A-023)."""
+        """Before an outcome is committed, no child lives (A-022, A-023).
+
+        What the children spent meanwhile is in the receipt too.
+        """
         activation = self._activation
         if finish.conclusion is None or not activation.children:
             return finish
@@ -390,6 +397,9 @@ class _Turn:
                 await until_gone(self._backend, child)
         if activation.stopped:
             return COMPLETED
+        if isinstance(self._decision, Accept):
+            now = self._forest.ambient.now_ms()
+            return finished_by(activation, self._decision, now) or finish
         return finish
 
 

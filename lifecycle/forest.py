@@ -331,7 +331,7 @@ class Forest:
         self.orphans.pop(activation.id, None)
         self.below.pop(activation, None)
         if parent is not None:
-            parent.below += activation.usage
+            parent.below += activation.spent
             if parent.children is not None:
                 del parent.children[activation.id]
         self._fire_gone(activation)

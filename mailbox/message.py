@@ -84,6 +84,21 @@ class Usage:
             self.tool_calls + other.tool_calls,
         )
 
+    def since(self, before: Usage) -> Usage:
+        """What was added to an earlier sum."""
+        return Usage(
+            self.requests - before.requests,
+            _rest(self.input_tokens, before.input_tokens),
+            _rest(self.output_tokens, before.output_tokens),
+            _rest(self.cache_read_tokens, before.cache_read_tokens),
+            _rest(self.cache_creation_tokens, before.cache_creation_tokens),
+            self.tool_calls - before.tool_calls,
+        )
+
+
+def _rest(whole: int | None, before: int | None) -> int | None:
+    return whole if whole is None or before is None else whole - before
+
 
 def _sum(one: int | None, other: int | None) -> int | None:
     if one is None:

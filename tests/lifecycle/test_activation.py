@@ -109,6 +109,16 @@ def test_its_usage_holds_that_of_its_children_that_are_gone() -> None:
     assert activation.usage == Usage(4, 15, 2)
 
 
+def test_what_a_session_had_spent_before_it_was_resumed_is_not_spent_again() -> None:
+    resumed = resident("continuable", *IN_TURN, stepped("hi", usage=Usage(1, 5, 2)))
+    assert resumed.spent == Usage(0, 0, 0)
+    resumed.below = Usage(3, 10)
+    assert resumed.spent == Usage(3, 10, 0)
+    fresh = resident("continuable")
+    fresh.below = Usage(3, 10)
+    assert fresh.spent == Usage(3, 10)
+
+
 def family() -> dict[str, Activation]:
     """A root with two children, the first with two of its own."""
     root = resident("interactive", session="p")

@@ -116,3 +116,9 @@ def test_usage_adds_up_in_any_order_and_nothing_is_lost(
 def test_a_count_is_unknown_only_when_no_provider_said_it() -> None:
     total = Usage(1, 5, None, None, 2, 1) + Usage(2, None, 7, None, 3, 4)
     assert total == Usage(3, 5, 7, None, 5, 5)
+
+
+@given(USAGES, USAGES)
+def test_what_was_added_is_found_again(before: Usage, more: Usage) -> None:
+    assert before + (before + more).since(before) == before + more
+    assert more.since(Usage()) == more
