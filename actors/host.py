@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ..mailbox.message import CallResult
 from .agent import AgentSpec
 from .tool import ToolCall
 
@@ -42,8 +43,11 @@ class Host(Protocol):
         *,
         continuable: bool,
         background: bool,
-    ) -> str:
-        """Start a child of the spec, or call one; gives what the model reads."""
+    ) -> str | CallResult:
+        """Start a child of the spec, or call one; gives what the model reads.
+
+        An outcome without a value is an error result (A-053).
+        """
         ...
 
     async def read_result(self, call: ToolCall, message_id: str, offset: int) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..mailbox.errors import InvalidArgumentsError
+from ..mailbox.message import CallResult
 from .agent import AgentSpec
 from .contributions import Contribution, Setup
 from .errors import DeclarationError
@@ -75,7 +76,7 @@ def _agent_tool(host: Host, known: Mapping[str, AgentSpec]) -> Tool:
     names = sorted(known)
     lines = [f"- {name}: {_first_line(known[name].instructions)}" for name in names]
 
-    async def run(arguments: dict[str, Any], call: ToolCall) -> str:
+    async def run(arguments: dict[str, Any], call: ToolCall) -> str | CallResult:
         return await host.delegate(
             call,
             known[arguments["agent"]],

@@ -15,10 +15,10 @@ from ..actors.render import piece, render
 from ..actors.tool import ToolCall
 from ..mailbox.errors import InvalidArgumentsError, UnauthorizedError
 from ..mailbox.keys import RESERVED
-from ..mailbox.message import ToolMessage, record
+from ..mailbox.message import CallResult, ToolMessage, record
 from .activation import Activation
 from .handle import Agent
-from .returning import shown
+from .returning import line_of, shown
 
 if TYPE_CHECKING:
     from .supervisor import Supervisor
@@ -133,8 +133,8 @@ class Bureau:
         *,
         continuable: bool,
         background: bool,
-    ) -> str:
-        """Start a child, or call one; gives what the model reads."""
+    ) -> str | CallResult:
+        """Start a child, or call one; gives what the model reads (A-053)."""
         agent = _caller(call)
         sending = self._supervisor._sending
         key = RESERVED + call.key
@@ -156,6 +156,8 @@ class Bureau:
         if background:
             return f"called {started.child_id}; its assignment is {started.message_id}"
         outcome = await sending.call(agent, started)
+        if outcome.acceptance is None:
+            return CallResult(line_of(outcome), outcome.cause or outcome.status)
         return shown(outcome, agent._activation.bound.policy.inline_cap)
 
     async def read_result(self, call: ToolCall, message_id: str, offset: int) -> str:
@@ -168,7 +170,7 @@ class Bureau:
         if line is None or line.parent_id != agent.id:
             raise UnauthorizedError(f"{message_id} is no assignment of your own child")
         if outcome.acceptance is None:
-            return str(outcome)
+            return line_of(outcome)
         part = piece(render(outcome.value), offset, _PIECE)
         if part.next_offset is None:
             return part.text

@@ -21,7 +21,7 @@ from ..mailbox.errors import (
     UnsupportedLogError,
     UsageError,
 )
-from ..mailbox.events import Accepted
+from ..mailbox.events import Accepted, Created
 from ..mailbox.message import ASSIGNING
 from ..mailbox.store import Entry, Reader
 from .activation import Activation
@@ -207,7 +207,10 @@ class Inquiry:
         session_id = await self._place(message_id)
         events = await runtime.storage.read(Reader.load, session_id)
         own, subtree = await runtime.storage.read(Reader.usage, session_id)
-        return outcome_in(events, message_id, TreeUsage(own, subtree))
+        header = events[0]
+        text = header.contract if isinstance(header, Created) else None
+        declared = runtime.declared.get(text or "")
+        return outcome_in(events, message_id, TreeUsage(own, subtree), declared)
 
     async def _settle(self, message_id: str) -> None:
         """Let a message become durable that was perhaps accepted just now."""

@@ -84,7 +84,9 @@ def notice_text(
         lines = [f"Background subagent {child} ({name}) was cut off by a crash."]
     for told in outcomes:
         cause = f" ({told.cause})" if told.cause else ""
-        detail = f": {told.detail}" if told.detail else ""
+        # The words of a refusal are the child's own.
+        shown = told.detail and told.cause != "output-refused"
+        detail = f": {told.detail}" if shown else ""
         lines.append(f"Assignment {told.message}: {told.status}{cause}{detail}.")
     if not outcomes:
         lines.append("It had no assignment to tell of.")

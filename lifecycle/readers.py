@@ -236,13 +236,19 @@ def _status(
 
 
 def outcome_in(
-    events: Sequence[Event], message_id: str, usage: TreeUsage
+    events: Sequence[Event],
+    message_id: str,
+    usage: TreeUsage,
+    contract: Contract[Any] | None = None,
 ) -> Outcome[Any] | None:
-    """The outcome of an assignment from its agent's log, or `None` while it is open."""
+    """The outcome of an assignment from its agent's log, or `None` while it is open.
+
+    `contract` is the declared one, where it is known in this process.
+    """
     header = events[0]
     assert isinstance(header, Created)
     if header.kind in ("oneshot", "headless"):
-        return _concluded(events, header, message_id, usage)
+        return _concluded(events, header, message_id, usage, contract)
     claimed: frozenset[str] = frozenset()
     for event in events:
         if isinstance(event, TurnOpened):
@@ -269,11 +275,15 @@ def outcome_in(
 
 
 def _concluded(
-    events: Sequence[Event], header: Created, message_id: str, usage: TreeUsage
+    events: Sequence[Event],
+    header: Created,
+    message_id: str,
+    usage: TreeUsage,
+    contract: Contract[Any] | None,
 ) -> Outcome[Any] | None:
     for event in events:
         if isinstance(event, Concluded) and event.message == message_id:
-            return outcome_from(event, header, usage)
+            return outcome_from(event, header, usage, contract)
     return None
 
 

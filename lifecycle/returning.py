@@ -33,6 +33,7 @@ __all__ = [
     "contract_of",
     "finished_by",
     "instructions_of",
+    "line_of",
     "reply_tool",
     "shown",
     "stopped_by",
@@ -178,7 +179,7 @@ def child_view(activation: Activation, cap: int | None) -> str:
     outcome = outcome_without_value(activation)
     concluded = activation.session.concluded
     if concluded is None or outcome.acceptance is None:
-        return str(outcome)
+        return line_of(outcome)
     if concluded.cause == "empty" or concluded.value is None:
         return _empty_line(concluded.message)
     return view(render(read_canonical(concluded.value)), cap, concluded.message)
@@ -196,10 +197,20 @@ def outcome_without_value(activation: Activation) -> Outcome[Any]:
 def shown(outcome: Outcome[Any], cap: int | None) -> str:
     """The view of an outcome of a reply contract, or one line (A-053, A-181)."""
     if outcome.acceptance is None:
-        return str(outcome)
+        return line_of(outcome)
     if outcome.cause == "empty":
         return _empty_line(outcome.message_id)
     return view(render(outcome.value), cap, outcome.message_id)
+
+
+def line_of(outcome: Outcome[Any]) -> str:
+    """What a parent's model reads of an outcome without a value (A-181).
+
+    Why a child failed may hold its own words, so that is left to its log.
+    """
+    if outcome.status == "failed":
+        outcome = attrs.evolve(outcome, detail=None)
+    return str(outcome)
 
 
 def _empty_line(message_id: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Iterable
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -16,6 +17,7 @@ import anyio
 from ..actors.agent import AgentSpec
 from ..actors.bound import BoundSpec, bind
 from ..actors.budget import Limits
+from ..actors.contract import Contract, Returns, contract_text
 from ..actors.contributions import Contributions
 from ..actors.host import Host
 from ..actors.model import Model
@@ -111,6 +113,7 @@ class Runtime:
         # A spec may be made for one agent: what is made of it goes with it.
         self.bound: WeakKeyDictionary[AgentSpec, BoundSpec] = WeakKeyDictionary()
         self.specs: dict[str, AgentSpec] = {}
+        self.declared: dict[str, Returns[Any]] = {}
         self.failures: list[Exception] = []
         self.faults: dict[str, str] = {}
         self.gate_scope: anyio.CancelScope | None = None
@@ -137,6 +140,17 @@ class Runtime:
         if other is not None and other is not spec:
             raise UsageError(f"two specs have the name {spec.name!r}")
         self.specs[spec.name] = spec
+
+    def declare(self, contract: Contract[Any]) -> str:
+        """The record of a contract, for a header.
+
+        The class of a `Returns` is kept beside its record, so that this process gives
+        instances whoever asks for the outcome (A-189).
+        """
+        text = contract_text(contract)
+        if isinstance(contract, Returns):
+            self.declared[text] = contract
+        return text
 
     def bind(self, spec: AgentSpec) -> BoundSpec:
         """The bound form of a spec, made once.

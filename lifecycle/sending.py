@@ -17,7 +17,7 @@ import attrs
 from ..actors.agent import AgentSpec
 from ..actors.bound import BoundSpec
 from ..actors.budget import Limits, check_enforced
-from ..actors.contract import Contract, Reply, contract_text
+from ..actors.contract import Contract, Reply
 from ..actors.errors import DeclarationError
 from ..actors.outcome import Outcome
 from ..mailbox.errors import SendUnknownError, UsageError
@@ -81,7 +81,7 @@ class Sending:
             "interactive" if interactive else "headless",
             bound,
             contract,
-            None if contract is None else contract_text(contract),
+            None if contract is None else runtime.declare(contract),
             deadline=None if contract is None else _deadline(bound),
         )
         async with runtime.asked("host", None):
@@ -187,7 +187,7 @@ class Sending:
         bound = self._runtime.bind(spec)
         if limits is not None:
             bound = bound.within(limits)
-        record = contract_text(contract)
+        record = self._runtime.declare(contract)
         deadline = _deadline(bound)
         return Newborn("oneshot", bound, contract, record, background, deadline)
 

@@ -212,6 +212,14 @@ def test_a_notice_names_every_outcome_counts_and_the_transcript() -> None:
     ]
 
 
+@pytest.mark.case("R-123")
+def test_a_notice_does_not_tell_the_words_of_a_refusal() -> None:
+    told = Untold("m1", "failed", "output-refused", "words of the child")
+    text = notice_text("c", "scout", (told,), reports=0, pending=0)
+    assert "Assignment m1: failed (output-refused)." in text
+    assert "words of the child" not in text
+
+
 @pytest.mark.case("R-262")
 def test_a_notice_without_an_outcome_names_no_assignment() -> None:
     assert notice_text("c", "scout", (), reports=0, pending=0).splitlines() == [

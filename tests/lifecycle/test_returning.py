@@ -263,6 +263,15 @@ def test_any_other_end_is_one_line() -> None:
     assert shown(child_outcome(made), None) == line
 
 
+@pytest.mark.case("A-181", "A-053")
+def test_the_line_of_a_failure_holds_none_of_the_childs_own_words() -> None:
+    words = Concluded("m", "failed", "output-refused", 9, detail="its own words")
+    made = done(words)
+    assert "words" not in child_view(made, None) + shown(child_outcome(made), None)
+    made = done(Concluded("m", "cancelled", "cancelled", 9, detail="not needed"))
+    assert "- not needed;" in child_view(made, None)
+
+
 @pytest.mark.case("A-053")
 def test_what_a_call_shows_is_the_view_of_the_value_or_one_line() -> None:
     value = done(concluded("m", "completed", None, '{"a":1}'))

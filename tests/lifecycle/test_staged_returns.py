@@ -208,11 +208,10 @@ async def test_nothing_that_comes_after_the_commit_changes_it(
     model = ScriptedModel({"oracle": [step(calls=[reply("value")], hold=hold)]})
     outcomes: list[ramet.Outcome[Any]] = []
 
-    async def ask() -> None:
-        outcomes.append(await sup.call(root, spec, "go"))
-
     async def run() -> None:
-        nonlocal sup, root
+        async def ask() -> None:
+            outcomes.append(await sup.call(root, spec, "go"))
+
         async with stage.open(model, specs=[LEAD, spec]) as sup:
             sup.register_setup(contribute)
             root = await sup.start_root(LEAD, interactive=True)
@@ -234,8 +233,6 @@ async def test_nothing_that_comes_after_the_commit_changes_it(
                 assert not outcomes
                 store.free.set()
 
-    sup: ramet.Supervisor
-    root: ramet.Agent
     if late == "release":
         with left_with(ramet.TeardownError):
             await run()
@@ -305,7 +302,7 @@ async def test_a_kill_after_the_commit_leaves_the_value_and_it_is_told_once(
     verdicts = set()
     for cut in range(1, len(store.batches) + 1):
         kept = [entry for batch in store.batches[:cut] for entry in batch]
-        committed = [e for e in kept if isinstance(e.event, Concluded)]
+        committed = of([entry.event for entry in kept], Concluded)
         if begun.child_id not in {entry.session for entry in kept}:
             continue
         copy = Stage("memory", stage.folder)
@@ -316,7 +313,7 @@ async def test_a_kill_after_the_commit_leaves_the_value_and_it_is_told_once(
             await again.wait_idle()
             outcome = await sup.outcome(begun.message_id)
             assert outcome is not None
-            value = "v" if committed and committed[0].event.value else None
+            value = "v" if committed and committed[0].value else None
             assert outcome.value == value
             assert (outcome.acceptance is None) is (value is None)
             if value is None:
