@@ -23,7 +23,9 @@ from ..actors.render import render
 from ..actors.tools_talk import report_setup
 from ..mailbox.canonical import freeze
 from ..mailbox.errors import RametError
+from ..mailbox.store import Reader
 from .cli_progress import Progress, Watch
+from .cli_stream import JsonLines
 from .handle import Agent
 from .headless import Headless, HeadlessResult
 from .interruption import Interruption, interruptible
@@ -57,6 +59,7 @@ class Launch:
         args: words for the script.
         prompt: what one agent is asked.
         spec: what that agent is made from.
+        lines: where everything that happens is written as JSON, or `None`.
     """
 
     store: str
@@ -69,6 +72,7 @@ class Launch:
     args: tuple[str, ...] = ()
     prompt: str = ""
     spec: AgentSpec | None = None
+    lines: JsonLines | None = None
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -117,7 +121,27 @@ async def _opened(launch: Launch, *specs: AgentSpec) -> AsyncIterator[Supervisor
         policy=None if script is None else script.policy,
     ) as supervisor:
         supervisor.register_setup(report_setup())
+        if launch.lines is not None:
+            if launch.run is not None:
+                await _know(supervisor, launch.lines, launch.run.id)
+            supervisor.observe(launch.lines)
         yield supervisor
+
+
+async def _know(supervisor: Supervisor, lines: JsonLines, run_id: str) -> None:
+    """Read what an earlier process stored of a run, so that only news is told."""
+    storage = supervisor._runtime.storage
+    waiting = [run_id]
+    while waiting:
+        session_id = waiting.pop()
+        lines.know(session_id, await storage.read(Reader.load, session_id))
+        after = None
+        while True:
+            page = await supervisor.children(session_id, after=after)
+            if not page:
+                break
+            waiting += [line.id for line in page]
+            after = page[-1].id
 
 
 @asynccontextmanager

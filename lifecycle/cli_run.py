@@ -37,6 +37,7 @@ from .cli_store import (
     missing_store,
     opened_reader,
 )
+from .cli_stream import JsonLines
 from .cli_text import visible
 from .runs import ReplayRefusedError, Run, read_run, runs
 from .script_file import ScriptFile, load_script
@@ -45,7 +46,7 @@ __all__ = ["add_parsers"]
 
 _FAILED = 1
 _INTERRUPTED = 130
-_FORMATS = ("text", "json")
+_FORMATS = ("text", "json", "stream-json")
 _BACKENDS = ("asyncio", "trio")
 
 _RUN = "run a supervisor script, or one agent with --prompt"
@@ -118,7 +119,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--output-format",
         choices=_FORMATS,
         default="text",
-        help="text: the result; json: one document with result, usage and limits",
+        help="text: the result; json: one document with result, usage and limits;"
+        " stream-json: a line of JSON for whatever happens, the document last",
     )
     parser.add_argument(
         "--allow-changed-source",
@@ -298,17 +300,31 @@ def _check_same(script: ScriptFile, run: Run, *, allowed: bool) -> None:
 def _go(arguments: argparse.Namespace, launch: Launch) -> int:
     """Run to the end, print the result, and give the exit status."""
     function = launch_prompt if launch.script is None else launch_script
+    form = arguments.output_format
+    lines = JsonLines(_write_line) if form == "stream-json" else None
+    launch = attrs.evolve(launch, lines=lines)
     try:
         printed = anyio.run(partial(function, launch), backend=launch.backend)
     except KeyboardInterrupt:
         return _INTERRUPTED
-    return _print(printed, arguments.output_format)
+    if lines is not None and lines.failure is not None:
+        raise lines.failure
+    return _print(printed, form)
+
+
+def _write_line(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _print(printed: Printed, form: str) -> int:
     """Print the result alone on standard output; complaints go to the other."""
     _complain(printed)
-    text = printed.result.to_json() if form == "json" else printed.text
+    text = printed.text
+    if form == "json":
+        text = printed.result.to_json()
+    elif form == "stream-json":
+        text = printed.result.to_line()
     if text is None:
         return printed.status
     try:

@@ -20,7 +20,7 @@ from ..actors.errors import DeclarationError
 from ..actors.model import Model
 from ..actors.outcome import Outcome
 from ..actors.policy import Policy
-from ..mailbox.canonical import indented_json
+from ..mailbox.canonical import canonical_json, indented_json
 from ..mailbox.errors import UsageError
 from ..mailbox.message import Content, Usage
 from ..mailbox.store import Store
@@ -130,6 +130,10 @@ class HeadlessResult:
     def to_json(self) -> str:
         """The document as JSON text; unpaired surrogates are escaped (A-068)."""
         return indented_json(self.document())
+
+    def to_line(self) -> str:
+        """The document as JSON on one line."""
+        return canonical_json(self.document())
 
 
 class Headless:

@@ -27,6 +27,7 @@ from .activation import Activation
 from .readers import outcome_from
 
 __all__ = [
+    "STOPS",
     "child_outcome",
     "child_view",
     "concluded_by",
@@ -39,11 +40,12 @@ __all__ = [
     "stopped_by",
 ]
 
-_STOPS = {
+STOPS = {
     "call_s": "call-timeout",
     "tool_calls": "tool-call-budget",
     "requests": "request-budget",
 }
+"""The cause of a turn that a limit stopped, by its axis."""
 
 _HOW = """You were asked for one result; you end by returning it with the tool reply.
 Text that you write without it reaches nobody."""
@@ -149,7 +151,7 @@ def concluded_by(activation: Activation, finish: Finish, now: int) -> Finish:
 
 def stopped_by(activation: Activation, axis: str, now: int) -> Finish:
     """A limit stopped the turn, and names its axis (A-044)."""
-    finish = Finish("stopped", _STOPS[axis], f"the limit {axis} is spent")
+    finish = Finish("stopped", STOPS[axis], f"the limit {axis} is spent")
     finish = concluded_by(activation, finish, now)
     if finish.conclusion is None:
         return finish
