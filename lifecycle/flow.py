@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..actors.agent import AgentSpec
 from ..actors.budget import Limits
-from ..actors.contract import Contract
+from ..actors.contract import Contract, Text
 from ..actors.errors import DeclarationError
 from ..actors.model import Model
 from ..actors.tool import Tool
@@ -20,11 +20,13 @@ from ..mailbox.canonical import canonical_json
 from ..mailbox.errors import UsageError
 from ..mailbox.events import Journaled
 from ..mailbox.message import Content
+from ..mailbox.store import Reader
 from .activation import Life
 from .declaration import Declaration, check_name, check_prompt, declare, spec_of_options
 from .flow_child import FlowChild
 from .handle import Agent
 from .places import Places, key_at
+from .prose import prose_note
 from .recall import Recall
 
 if TYPE_CHECKING:
@@ -179,6 +181,8 @@ class Flow:
             outcome = await self._recall.call(declared, name)
         finally:
             self._places.leave(place)
+        if isinstance(declared.contract, Text) and outcome.acceptance is not None:
+            await self._note_prose(outcome.session_id)
         return outcome.unwrap()
 
     async def spawn(
@@ -246,6 +250,14 @@ class Flow:
         if type(text) is not str:
             raise UsageError(f"what is logged is text, not {type(text).__name__}")
         self._note("log", {"text": text})
+
+    async def _note_prose(self, session_id: str) -> None:
+        """Note that a text call wrote much more than its final message (A-073)."""
+        storage = self.supervisor._runtime.storage
+        text = prose_note(await storage.read(Reader.load, session_id))
+        if text is not None:
+            data = {"code": "longer-prose", "text": text, "session": session_id}
+            self._note("log", data)
 
     def _refused(self, error: DeclarationError) -> None:
         """A refused declaration is one line of the journal (A-158)."""
