@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import sys
 import traceback
 from collections.abc import Sequence
@@ -36,6 +35,7 @@ from .cli_store import (
     find_session,
     missing_store,
     opened_reader,
+    store_option,
 )
 from .cli_stream import JsonLines
 from .cli_text import visible
@@ -153,7 +153,7 @@ def _run(arguments: argparse.Namespace) -> int:
         _check_same(script, run, allowed=arguments.allow_changed_source)
     launch = Launch(
         store=store,
-        option=_store_option(arguments),
+        option=store_option(arguments),
         model=arguments.model,
         backend=arguments.backend or "asyncio",
         script=script,
@@ -177,20 +177,13 @@ def _run_prompt(arguments: argparse.Namespace) -> int:
         raise UsageError("the prompt is blank")
     launch = Launch(
         store=default_store(arguments),
-        option=_store_option(arguments),
+        option=store_option(arguments),
         model=arguments.model,
         backend=arguments.backend or "asyncio",
         prompt=arguments.prompt,
         spec=AgentSpec("agent"),
     )
     return _go(arguments, launch)
-
-
-def _store_option(arguments: argparse.Namespace) -> str:
-    """How another command names the store of this one."""
-    if arguments.store is None:
-        return ""
-    return f" --store {shlex.quote(arguments.store)}"
 
 
 def _input(text: str | None) -> Any:
@@ -213,7 +206,7 @@ def _resume(arguments: argparse.Namespace) -> int:
     _check_same(script, run, allowed=arguments.allow_changed_source)
     launch = Launch(
         store=str(Path(default_store(arguments)).absolute()),
-        option=_store_option(arguments),
+        option=store_option(arguments),
         model=arguments.model,
         backend=run.backend,
         script=script,

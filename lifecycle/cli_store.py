@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,7 @@ __all__ = [
     "find_session",
     "missing_store",
     "opened_reader",
+    "store_option",
 ]
 
 HOW_TO_GO_ON = "go on with: ramet resume, or in the program that opened the store"
@@ -56,6 +58,13 @@ def default_store(arguments: argparse.Namespace) -> str:
             raise UsageError("--store needs the name of a file")
         return named
     return os.environ.get(_VARIABLE) or _FILE
+
+
+def store_option(arguments: argparse.Namespace) -> str:
+    """How another command names the store of this one, beginning with a blank."""
+    if arguments.store is None:
+        return ""
+    return f" --store {shlex.quote(arguments.store)}"
 
 
 @contextlib.contextmanager
