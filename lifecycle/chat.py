@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
-from ..mailbox.errors import ActivationClosingError, DrainingError
+from ..mailbox.errors import ActivationClosingError, DrainingError, UnauthorizedError
 from ..mailbox.events import (
     Accepted,
     Event,
@@ -21,6 +21,7 @@ from ..mailbox.events import (
 )
 from .cli_progress import Watch, activity_line
 from .cli_text import Line
+from .teardown import until_gone
 
 if TYPE_CHECKING:
     from .handle import Agent
@@ -145,8 +146,9 @@ class Chat:
                 await root.wait_idle()
             if not self._screen.talks:
                 await self._rest()
-        except (ActivationClosingError, DrainingError) as error:
-            self._screen.note(f"the conversation has ended: {error}")
+        except (ActivationClosingError, DrainingError, UnauthorizedError):
+            # The root has come to its end meanwhile, by somebody else's doing.
+            self._screen.note(f"the conversation has ended: its root is {root.state}")
         self.leave()
 
     def _command(self, line: str) -> bool:
@@ -167,14 +169,13 @@ class Chat:
 
     async def _rest(self) -> None:
         """Without a person there: wait until nothing of the tree runs any more."""
+        root = self._root
         while True:
-            await self._root.wait_idle()
-            page = await self._supervisor.children(self._root.id)
-            live = [self._supervisor.agent(line.id) for line in page]
-            found = [agent for agent in live if agent is not None]
-            if not found:
+            await root.wait_idle()
+            children = list((root._activation.children or {}).values())
+            if not children:
                 return
-            await found[0].wait_gone()
+            await until_gone(self._supervisor._runtime.backend, children[0])
 
     def _ask_again(self) -> None:
         if self._asking:
@@ -225,6 +226,8 @@ def _is_shown(event: Event) -> bool:
         return event.source != "tell"
     if isinstance(event, TurnEnded):
         return event.cause != "interrupted"
+    if isinstance(event, RequestFailed):
+        return event.code != "cancelled"
     return True
 
 

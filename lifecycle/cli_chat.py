@@ -182,6 +182,8 @@ async def _converse(talk: Talk) -> int:
                 group.cancel_scope.cancel()
         finally:
             stop()
+        # What is left is to come to rest; who cannot wait for that ends the process.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         screen.note(
             f"`ramet chat --resume {root.id}{talk.option}` goes on with this"
             " conversation"

@@ -107,10 +107,6 @@ class TerminalChat:
         self._asking = True
         self._put(_PROMPT)
 
-    def told(self) -> None:
-        """The person has written a line: the cursor is on the next."""
-        self._asking = False
-
     def answer(self, text: str) -> None:
         """A piece of what the root says; what must not reach a terminal is shown."""
         if not self._within:
