@@ -5,8 +5,9 @@
 
 A lead starts one continuable child for each file.  The child reads its file by a tool,
 reports what it found, takes one question more, reports the answer, and settles.  At the
-end a one-shot child is asked which document a newcomer should read first, and replies.
-The result is one JSON document; without paths it is about this project's own documents.
+end a one-shot child is asked which document a newcomer should read first, and replies;
+another one fills in a card for it, of which every field has its type.  The result is
+one JSON document; without paths it is about this project's own documents.
 
 It works with any model.  The small local one is right about one file in three: what
 this shows is how agents work together, not how clever they are.
@@ -21,10 +22,11 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import anyio
 import attrs
+import msgspec
 
 import ramet
 
@@ -46,10 +48,21 @@ NAMED = 20
 ASK = "Write one plain English sentence that says what this document is about."
 QUESTION = "Who needs this document? Answer in one sentence."
 CHOICE = "Which of these documents should a newcomer read first?"
+CARD = "Fill in the library card of this document."
 NOTE = (
     "The sentences are the model's own and may be wrong, those of a small model often:"
     " what is certain is who wrote them and what it cost."
 )
+
+
+@attrs.frozen
+class Card:
+    """What stands on the library card of a document."""
+
+    title: str
+    kind: Literal["guide", "reference", "rules", "overview"]
+    minutes: Annotated[int, msgspec.Meta(ge=1, le=240, description="to read it")]
+
 
 root = ramet.AgentSpec("lead")
 """The lead: its mind is `main`, below."""
@@ -77,11 +90,15 @@ async def main(flow: ramet.Flow) -> dict[str, Any]:
     files = [found[path] for path in order]
     flow.phase("choice")
     choice = await choose(flow, [one for one in files if "finding" in one])
+    flow.phase("card")
+    chosen = [one for one in files if one["path"] == choice["answer"]]
+    card = await card_of(flow, chosen)
     usage = (await flow.supervisor.usage(flow.root.id)).subtree
     return {
         "files": files,
         "left_out": {"count": len(left_out), "first": left_out[:NAMED]},
         "choice": choice,
+        "card": card,
         "usage": {
             "requests": usage.requests,
             "input_tokens": usage.input_tokens,
@@ -136,6 +153,21 @@ async def choose(
     except ramet.OutcomeError as error:
         choice["why"] = str(error)
     return choice
+
+
+async def card_of(
+    flow: ramet.Flow, chosen: Sequence[dict[str, Any]]
+) -> dict[str, Any] | None:
+    """Have a one-shot child fill in the card of the chosen document."""
+    for one in chosen:
+        prompt = f"{CARD}\n\n{one['path']}: {one['finding']}"
+        spec = ramet.AgentSpec("librarian", "You fill in library cards.")
+        try:
+            card: Card = await flow.agent(prompt, label="card", returns=Card, spec=spec)
+        except ramet.OutcomeError as error:
+            return {"path": one["path"], "why": str(error)}
+        return {"path": one["path"]} | attrs.asdict(card)
+    return None
 
 
 def reader_of(document: Document) -> ramet.AgentSpec:

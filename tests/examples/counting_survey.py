@@ -32,6 +32,7 @@ from ramet.lifecycle.cli import main
 from ramet.mailbox.events import Accepted
 from ramet.mailbox.store import Batch
 
+CARD = {"title": "One", "kind": "guide", "minutes": 2}
 OPENING = ("prompt", "followup", "tell", "nudge")
 
 
@@ -52,8 +53,9 @@ def answer(request: ModelRequest) -> tuple[str, tuple[Call, ...], str]:
     """What the mind says: the text, the calls and the stop reason."""
     names = [tool.name for tool in request.tools]
     if "reply" in names:
-        members = request.tools[-1].parameters["properties"]["value"]["enum"]
-        return "", (_call("reply", value=members[0]),), "tool_calls"
+        asked = request.tools[-1].parameters["properties"]["value"]
+        value = asked["enum"][0] if "enum" in asked else CARD
+        return "", (_call("reply", value=value),), "tool_calls"
     text = _read(request)
     if text is None:
         path = request.tools[0].parameters["properties"]["path"]["enum"][0]
@@ -66,7 +68,7 @@ def answer(request: ModelRequest) -> tuple[str, tuple[Call, ...], str]:
     return "That is all.", (), "end_turn"
 
 
-def _call(tool: str, **arguments: str) -> Call:
+def _call(tool: str, **arguments: Any) -> Call:
     return Call(tool, json.dumps(arguments))
 
 

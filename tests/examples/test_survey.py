@@ -144,7 +144,7 @@ class Desk:
 def told(result: dict[str, Any]) -> dict[str, Any]:
     """A result without what is another one in every run."""
     files = [{k: v for k, v in one.items() if k != "child"} for one in result["files"]]
-    return {"files": files, "choice": result["choice"]}
+    return {"files": files, "choice": result["choice"], "card": result["card"]}
 
 
 def command(*words: str) -> tuple[int, str]:
@@ -175,14 +175,15 @@ def test_every_file_is_read_reported_followed_up_and_counted(
         assert one["finding"].startswith("To 'Survey ")
         assert one["answer"].startswith("To 'Who needs")
     assert result["choice"]["answer"] == "one.md"
-    # Five requests for each file, and one for the choice.
+    assert result["card"] == {"path": "one.md", **counting_survey.CARD}
+    # Five requests for each file, one for the choice, and one for the card.
     assert result["usage"] == {
-        "requests": 16,
-        "input_tokens": 160,
-        "output_tokens": 32,
+        "requests": 17,
+        "input_tokens": 170,
+        "output_tokens": 34,
         "tool_calls": 3,
     }
-    assert len(ended.requests) == len(set(ended.requests)) == 16
+    assert len(ended.requests) == len(set(ended.requests)) == 17
     assert "reader of two.md" in ended.err
     status, tree = command("ps", "--store", str(desk.folder / "s.db"))
     assert (status, tree.count("reader of")) == (0, 3)
@@ -205,6 +206,7 @@ def test_a_run_of_one_file_has_no_choice(desk: Desk) -> None:
     result = desk.run("s.db").result
     assert result["choice"]["answer"] is None
     assert "fewer than two" in result["choice"]["why"]
+    assert result["card"] is None
 
 
 def test_wrong_words_fail_the_run_in_one_sentence(desk: Desk) -> None:
@@ -467,6 +469,13 @@ def test_the_small_model_surveys_two_files_and_sees_that_one_changed(
         "# Bridges\n\nHow engineers build long bridges of steel over wide rivers.\n"
     )
     second = surveyed(tmp_path, "b.db", "two.md")
+    for result in (first, second):
+        if result["choice"]["answer"] is None:
+            continue
+        card = result["card"]
+        assert card["path"] == result["choice"]["answer"] in ("one.md", "two.md")
+        assert card["kind"] in ("guide", "reference", "rules", "overview")
+        assert 1 <= card["minutes"] <= 240
     before = {one["path"]: one["finding"] for one in first["files"]}
     after = {one["path"]: one["finding"] for one in second["files"]}
     assert before["two.md"] != after["two.md"]
