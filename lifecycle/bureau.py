@@ -143,19 +143,22 @@ class Bureau:
         if continuable:
             started = await sending.start_child(agent, spec, prompt, key=key, own=True)
             return f"started {started.child_id}; its assignment is {started.message_id}"
-        started = await sending.start_call(
-            agent,
-            spec,
-            prompt,
-            contract=Reply(),
-            limits=None,
-            key=key,
-            background=background,
-            own=True,
-        )
+        contract = Reply()
         if background:
+            started = await sending.start_call(
+                agent,
+                spec,
+                prompt,
+                contract=contract,
+                limits=None,
+                key=key,
+                background=True,
+                own=True,
+            )
             return f"called {started.child_id}; its assignment is {started.message_id}"
-        outcome = await sending.call(agent, started)
+        outcome = await sending.call(
+            agent, spec, prompt, contract=contract, limits=None, key=key, own=True
+        )
         if outcome.acceptance is None:
             return CallResult(line_of(outcome), outcome.cause or outcome.status)
         return shown(outcome, agent._activation.bound.policy.inline_cap)

@@ -80,20 +80,17 @@ class Recall:
 
     async def _make(self, declared: Declaration, key: str) -> Outcome[Any]:
         self._asked.add(key)
-        sending = self.supervisor._sending
         try:
-            started = await sending.start_call(
+            outcome = await self.supervisor._sending.call(
                 self.root,
                 declared.spec,
                 declared.prompt,
                 contract=declared.contract,
                 limits=declared.limits,
                 key=key,
-                background=False,
                 own=True,
                 known=True,
             )
-            outcome = await sending.call(self.root, started)
         except DrainingError:
             await self.hold()
             raise

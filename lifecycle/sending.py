@@ -125,17 +125,21 @@ class Sending:
         background: bool,
         own: bool = False,
         known: bool = False,
+        accepted: list[str] | None = None,
     ) -> Started:
         """Start a one-shot child; under a key whose outcome is a crash, once more.
 
         A repeat of a crashed call is one fresh agent under a key of the runtime's own
-        (A-058); `own` and `known` are those of `start_child`.
+        (A-058); `own` and `known` are those of `start_child`.  `accepted` gets the id
+        of the child as soon as there is one, before it is durable.
         """
         newborn = self._oneshot(spec, contract, limits, background=background)
         if not own:
             check_key(key)
         asks = known or not own
-        started = await self._start(parent, newborn, prompt, key, asks=asks)
+        started = await self._start(
+            parent, newborn, prompt, key, asks=asks, accepted=accepted
+        )
         attempt = 1
         live = self._runtime.forest.live
         while key is not None and not own and started.child_id not in live:
@@ -144,7 +148,9 @@ class Sending:
                 break
             attempt += 1
             again = f"{RESERVED}again.{attempt}.{key}"
-            started = await self._start(parent, newborn, prompt, again)
+            started = await self._start(
+                parent, newborn, prompt, again, accepted=accepted
+            )
         return started
 
     async def _start(
@@ -155,6 +161,7 @@ class Sending:
         key: str | None,
         *,
         asks: bool = True,
+        accepted: list[str] | None = None,
     ) -> Started:
         runtime = self._runtime
         blocks = to_blocks(prompt)
@@ -168,6 +175,8 @@ class Sending:
             child, message, ticket = runtime.admission.start_child(
                 parent, newborn, _with(send, stored)
             )
+        if accepted is not None:
+            accepted.append(child)
         await runtime.stored(message, ticket, key)
         return Started(child, message)
 
@@ -191,27 +200,65 @@ class Sending:
         deadline = _deadline(bound)
         return Newborn("oneshot", bound, contract, record, background, deadline)
 
-    async def call(self, parent: Agent, started: Started) -> Outcome[Any]:
-        """Wait for the outcome of a call; a caller who is cancelled cancels it."""
+    async def call(
+        self,
+        parent: Agent,
+        spec: AgentSpec,
+        prompt: Content,
+        *,
+        contract: Contract[Any] | None,
+        limits: Limits | None,
+        key: str | None,
+        own: bool = False,
+        known: bool = False,
+    ) -> Outcome[Any]:
+        """Call a one-shot child and wait for its outcome.
+
+        A caller who is cancelled cancels the child, from its acceptance on: nobody else
+        will be told what became of it (A-051).
+        """
         runtime = self._runtime
-        activation = runtime.forest.live.get(started.child_id)
-        if activation is None:
-            outcome = await self._inquiry.outcome(started.message_id)
-            if outcome is None:
-                return await self._inquiry.wait(started.message_id)
-            return outcome
+        accepted: list[str] = []
         try:
-            await until_gone(runtime.backend, activation)
+            started = await self.start_call(
+                parent,
+                spec,
+                prompt,
+                contract=contract,
+                limits=limits,
+                key=key,
+                background=False,
+                own=own,
+                known=known,
+                accepted=accepted,
+            )
+            activation = runtime.forest.live.get(started.child_id)
+            if activation is not None:
+                await until_gone(runtime.backend, activation)
         except BaseException:
-            with anyio.CancelScope(shield=True):
-                closing = Closing("cancelled", "its caller was cancelled")
-                try:
-                    await runtime.teardown.bring_down([activation], closing, 5.0)
-                except TeardownError as error:
-                    runtime.failures.append(error)
-                await runtime.quiet()
+            await self._call_off(accepted)
             raise
-        return await self._told(activation)
+        if activation is not None:
+            return await self._told(activation)
+        outcome = await self._inquiry.outcome(started.message_id)
+        if outcome is None:
+            return await self._inquiry.wait(started.message_id)
+        return outcome
+
+    async def _call_off(self, accepted: list[str]) -> None:
+        """End what a call started, shielded and bounded; it is stored on return."""
+        runtime = self._runtime
+        live = runtime.forest.live
+        started = [live[child] for child in accepted if child in live]
+        if not started:
+            return
+        with anyio.CancelScope(shield=True):
+            closing = Closing("cancelled", "its caller was cancelled")
+            try:
+                await runtime.teardown.bring_down(started, closing, 5.0)
+            except TeardownError as error:
+                runtime.failures.append(error)
+            await runtime.quiet()
 
     async def _told(self, activation: Activation) -> Outcome[Any]:
         """The outcome of a call that is over, once it is durable (A-125, A-130)."""

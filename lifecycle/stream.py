@@ -74,10 +74,11 @@ class LogStream(AsyncIterator[Entry]):
                 self._after += 1
                 return entry
             if self._behind:
-                self._behind = False
                 storage = self._runtime.storage
                 after = self._after
                 events = await storage.read(Reader.load, self._session, after)
+                # Not before: a reader who was cancelled in there reads again.
+                self._behind = False
                 self._loaded.extend(events)
                 continue
             item = None if self._is_over() else await self._subscription.next()

@@ -176,16 +176,9 @@ class Supervisor:
         Raises:
             what `start_child` raises; how the call ended is in the outcome.
         """
-        started = await self._sending.start_call(
-            parent,
-            spec,
-            prompt,
-            contract=contract,
-            limits=limits,
-            key=key,
-            background=False,
+        return await self._sending.call(
+            parent, spec, prompt, contract=contract, limits=limits, key=key
         )
-        return await self._sending.call(parent, started)
 
     async def start_call(
         self,

@@ -35,6 +35,7 @@ class Storage:
         self._reader: _Worker | None = None
         self._readers: list[Reader] = []
         self._recovered = False
+        self._opened = False
         self._closed = False
 
     async def start(self) -> None:
@@ -43,10 +44,21 @@ class Storage:
             self._writer = _Worker("ramet-writer", self._backend)
             self._reader = _Worker("ramet-reader", self._backend)
         try:
-            await self._write(self.store.open)
+            await self._write(self._open)
         except BaseException:
+            if self._writer is not None:
+                # Who is cancelled leaves an opening that goes on in the thread.
+                self._writer.submit(lambda error: None, self._close_if_open)
             self._end()
             raise
+
+    def _open(self) -> None:
+        self.store.open()
+        self._opened = True
+
+    def _close_if_open(self) -> None:
+        if self._opened:
+            self.store.close()
 
     async def append(self, batch: Batch) -> None:
         """Store a batch; returns when it is durable."""

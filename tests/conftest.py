@@ -31,7 +31,22 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.fixture
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--full-sweeps`."""
+    parser.addoption(
+        "--full-sweeps",
+        action="store_true",
+        help="cut, kill and reopen as often as the goals ask, not as an ordinary run",
+    )
+
+
+@pytest.fixture(scope="session")
+def full_sweeps(request: pytest.FixtureRequest) -> bool:
+    """Whether this run takes the time for whole sweeps."""
+    return bool(request.config.getoption("--full-sweeps"))
+
+
+@pytest.fixture(scope="session")
 def remark(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Gives the run a line to show after its results; it fails nothing."""
     return request.config.stash.setdefault(_REMARKS, []).append

@@ -115,7 +115,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def do_POST(self) -> None:
-        raw = self.rfile.read(int(self.headers["content-length"]))
+        length = int(self.headers["content-length"])
+        raw = self.rfile.read(length)
+        if len(raw) < length:
+            # The client went away in the middle of its question.
+            self.close_connection = True
+            return
         with self.service.lock:
             self.service.raw_bodies.append(raw)
             self.service.bodies.append(json.loads(raw))

@@ -92,15 +92,18 @@ def check_end(world: World) -> None:
             "events": len(gate.undecided()),
             "callbacks": len(gate._now.callbacks + gate._next.callbacks),
             "waiters": len(gate._now.waiters + gate._next.waiters),
-            "claims": len(
-                [it for it in world.store.data.sessions.values() if it.holder]
-            ),
+            "claims": len(_claimed(world)),
         }
     else:
         planned = world.setting.fails_at is not None and type(gate.failed) is OSError
         world.need(planned, "19 a commit failed by itself", repr(gate.failed))
     for what, count in left.items():
         world.need(not count, f"R-117 {what} are left", count)
+
+
+def _claimed(world: World) -> list[str]:
+    rows = map(world.store.row, logs_of(world.store))
+    return [row.session for row in rows if row is not None and row.holder is not None]
 
 
 def check_logs(world: World) -> None:

@@ -269,3 +269,20 @@ async def test_every_prefix_of_a_log_has_a_fold_that_places_each_message_once(
             assert sorted(entered + held + discarded) == sorted(accepted)
         assert fold(log) == root._activation.session
         assert of(log, TurnOpened)
+
+
+@pytest.mark.case("R-240")
+async def test_a_reader_that_is_cancelled_while_the_log_is_read_misses_nothing(
+    stored: Stage,
+) -> None:
+    async with stored.open(ScriptedModel({})) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        stream = sup.events(root.id)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await anext(stream)
+        assert scope.cancelled_caught
+        heard = [await anext(stream) for _ in stored.log(root)]
+        assert [entry.event for entry in heard if isinstance(entry, Entry)] == (
+            stored.log(root)
+        )

@@ -26,6 +26,7 @@ from tests.lifecycle.stage import (
     start,
     texts,
 )
+from tests.lifecycle.stores import HeldStore
 
 pytestmark = pytest.mark.anyio
 
@@ -528,3 +529,32 @@ async def test_a_limit_that_is_not_enforced_is_refused_by_name(
         root = await sup.start_root(LEAD, interactive=True)
         with pytest.raises(ramet.UsageError, match=axis):
             await sup.call(root, LEAD, "go", limits=limits)
+
+
+@pytest.mark.case("A-051", "A-050")
+async def test_a_call_that_is_cancelled_before_it_is_durable_leaves_no_agent(
+    stage: Stage,
+) -> None:
+    store = HeldStore()
+    stage.use(store)
+    model = ScriptedModel({"oracle": [step("x", hold=Gate())]})
+    stage.whole = False
+    async with stage.open(model) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        store.free.clear()
+        async with anyio.create_task_group() as group:
+            group.start_soon(_cancel_when_accepted, sup, store, group)
+            await sup.call(root, ORACLE, "ask")
+        (line,) = await sup.children(root.id)
+        assert sup.agent(line.id) is None
+        (concluded,) = of(stage.log(line.id), Concluded)
+        assert (concluded.status, concluded.cause) == ("cancelled", "cancelled")
+
+
+async def _cancel_when_accepted(
+    sup: ramet.Supervisor, store: HeldStore, group: anyio.abc.TaskGroup
+) -> None:
+    while sup.statistics()["agents"] < 2:
+        await anyio.lowlevel.checkpoint()
+    group.cancel_scope.cancel()
+    store.free.set()

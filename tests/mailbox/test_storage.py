@@ -18,6 +18,27 @@ from ramet.mailbox.store import Reader, SessionRow
 pytestmark = pytest.mark.anyio
 
 
+class SlowStore(MemoryStore):
+    """A store whose opening waits until it may go on."""
+
+    blocking = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Event()
+        self.free = threading.Event()
+        self.closed = 0
+
+    def open(self) -> None:
+        self.begun.set()
+        self.free.wait()
+        super().open()
+
+    def close(self) -> None:
+        self.closed += 1
+        super().close()
+
+
 class WatchedStore(MemoryStore):
     """A store that notes in which thread it is called, and waits when it is told to."""
 
@@ -135,3 +156,26 @@ async def test_reading_for_good_says_so_when_the_store_does_not_open_again() -> 
             await storage.reopened(Reader.find, "host", "k")
         store.broken = False
         assert await storage.reopened(Reader.find, "host", "k") is None
+
+
+@pytest.mark.case("R-117")
+async def test_a_store_whose_opening_is_cancelled_is_closed_again() -> None:
+    store = SlowStore()
+    async with anyio.create_task_group() as group:
+        storage = Storage(store, current_backend(group))
+        with anyio.CancelScope() as scope:
+            group.start_soon(_cancel_when_begun, store, scope)
+            await storage.start()
+    assert scope.cancelled_caught
+    assert store.closed == 1
+    left = [thread.name for thread in threading.enumerate()]
+    assert not [name for name in left if name.startswith("ramet-")]
+    store.open()
+
+
+async def _cancel_when_begun(store: SlowStore, scope: anyio.CancelScope) -> None:
+    while not store.begun.is_set():
+        await anyio.lowlevel.checkpoint()
+    # The thread goes on only when nobody waits for it any more.
+    threading.Timer(0.0, store.free.set).start()
+    scope.cancel()
