@@ -33,7 +33,7 @@ class Compaction:
             instructions, all its messages, the tools on offer and the settings.
         model: the model that refused it.  What the function asks it, or another, is its
             own request and is in no log; `Shortened.usage` has it counted.
-        error: what the model port said.
+        error: what the model port said, after the class of its error.
     """
 
     request: ModelRequest

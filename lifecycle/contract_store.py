@@ -86,6 +86,23 @@ class StoreContract:
         with self.opened(self.reopen(store)) as keeper:
             assert keeper.store.load("s") == events
 
+    def test_texts_of_any_size_are_stored_whole(self) -> None:
+        """Wherever in their batch they stand."""
+        large = attrs.evolve(message("m"), content=("x" * 3_000_000,))
+        small = Told(1)
+        with self.opened() as keeper:
+            keeper.write(("s", header("s")))
+            log: list[Event] = [header("s")]
+            for number, shape in enumerate(("L", "LL", "sL", "Ls", "sLsL")):
+                events = [
+                    attrs.evolve(large, id=f"m{number}.{place}") if it == "L" else small
+                    for place, it in enumerate(shape)
+                ]
+                keeper.write(*(("s", event) for event in events))
+                log += events
+            assert keeper.store.load("s") == log
+            assert keeper.store.load("s", 3) == log[3:]
+
     def test_a_log_is_read_from_a_place_on(self) -> None:
         """`after` is the first sequence that is wanted."""
         with self.opened() as keeper:

@@ -246,16 +246,17 @@ class _Turn:
             if passes_through(error, self._backend):
                 raise
             failure = _leaf(error)
+            finish = self._request_failed(failure)
+            overflow = isinstance(failure, ModelError) and failure.code == _TOO_LONG
+            compaction = Compaction(request, model, text_of(failure))
+            del failure
         else:
             self._compacted = False
             return response
-        finish = self._request_failed(failure)
-        overflow = isinstance(failure, ModelError) and failure.code == _TOO_LONG
         compact = self._activation.bound.policy.compact
         if not overflow or compact is None or self._compacted:
             return finish
         self._compacted = True
-        compaction = Compaction(request, model, str(failure))
         return await self._compact(compact, compaction, finish)
 
     async def _compact(

@@ -305,7 +305,8 @@ def _in_rows(texts: list[str]) -> Iterator[tuple[int, str]]:
     start = size = 0
     for place, text in enumerate(texts):
         size += len(text)
-        if size >= _ROW_CHARACTERS or place - start == _ROW_EVENTS:
+        full = size >= _ROW_CHARACTERS or place - start == _ROW_EVENTS
+        if full and place > start:
             yield start, "\n".join(texts[start:place])
             start, size = place, len(text)
     yield start, "\n".join(texts[start:])

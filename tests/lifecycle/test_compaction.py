@@ -41,6 +41,7 @@ from ramet.testing import Gate, ScriptedModel, Step, call, step
 from tests.lifecycle.minds import reply, results_in
 from tests.lifecycle.stage import (
     DIGGER,
+    HANG_S,
     LEAD,
     ORACLE,
     SCOUT,
@@ -136,7 +137,7 @@ async def test_after_a_compaction_the_request_is_made_again_and_folded_from_it(
         third, fourth = model.requests_of("lead")[2:4]
         assert compaction.request == third
         assert compaction.model is model
-        assert compaction.error == "more than 8000 tokens"
+        assert compaction.error == "ContextOverflowError: more than 8000 tokens"
         summary, prompt, answer, results = fourth.messages
         assert isinstance(summary, UserMessage)
         assert summary.source == "summary"
@@ -506,11 +507,16 @@ async def test_a_limit_of_time_stops_a_compaction(stage: Stage) -> None:
     compacting = Gate()
     compact = Compactor("so far", hold=compacting)
     on = step("", [call("nothing")])
-    model = ScriptedModel({"oracle": [on, overflow()]})
+    model = ScriptedModel({"oracle": [on, overflow()], "lead": [step("n")]})
     async with stage.open(model, policy=Policy(compact=compact)) as sup:
         root = await sup.start_root(LEAD, interactive=True)
-        outcome = await sup.call(root, ORACLE, "say", limits=Limits(call_s=0.01))
+        begun = await sup.start_call(root, ORACLE, "say", limits=Limits(call_s=HANG_S))
+        await compacting.reached()
+        scope = resident(sup, begun.child_id)._activation.scope
+        scope.deadline = anyio.current_time()  # its time is over now
+        outcome = await sup.wait(begun.message_id)
         assert (outcome.status, outcome.axis) == ("stopped", "call_s")
+        await root.wait_idle()
 
 
 @pytest.mark.case("R-155")
