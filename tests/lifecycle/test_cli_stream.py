@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 import ramet as ramet_module
@@ -170,6 +171,59 @@ async def test_what_was_kept_of_a_text_that_was_cut_is_what_was_streamed() -> No
     assert (kept["text"], kept["cut"]) == (streamed, True) == ("Once upon a ti", True)
     ended = [line for line in found if line["type"] == "turn"][-1]
     assert (ended["status"], ended["cause"]) == ("cancelled", "interrupted")
+
+
+@pytest.mark.anyio
+@pytest.mark.case("A-184")
+async def test_of_an_agent_that_converses_every_assignment_has_its_outcome() -> None:
+    """One that a limit stopped, and one that a cancel discarded."""
+    written: list[str] = []
+    lines = JsonLines(written.append)
+    hold = ramet_module.testing.Gate()
+    model = ScriptedModel({"lead": [step("one"), step("two", hold=hold)]})
+    limits = ramet_module.Limits(requests=2)
+    spec = ramet_module.AgentSpec("lead", limits=limits)
+    async with ramet_module.open(":memory:", model=model) as sup:
+        sup.observe(lines)
+        root = await sup.start_root(spec, interactive=True)
+        await sup.tell(root, "1")
+        await root.wait_idle()
+        ids = [await sup.tell(root, text) for text in "234"]
+        await hold.reached()
+        hold.open()
+        await root.wait_idle()
+        late = ramet_module.FunctionModel(sleeping)
+        other = await sup.start_root(
+            ramet_module.AgentSpec("late", model=late), interactive=True
+        )
+        ids += [await sup.tell(other, text) for text in "56"]
+        await sup.cancel(other)
+    found = lines_of("\n".join(written))
+    outcomes = {
+        line["message_id"]: (line["status"], line["cause"], line["axis"])
+        for line in found
+        if line["type"] == "outcome"
+    }
+    stopped = ("stopped", "request-budget", "requests")
+    cancelled = ("cancelled", "cancelled", None)
+    assert list(map(outcomes.get, ids)) == [
+        *(("completed", None, None), stopped, stopped),
+        *(cancelled, cancelled),
+    ]
+    budgets = [line["axis"] for line in found if line["type"] == "budget"]
+    assert budgets == ["requests", "requests"]
+
+
+async def sleeping(request: ModelRequest) -> str:
+    await anyio.sleep_forever()
+    raise AssertionError
+
+
+def test_of_a_session_that_is_not_known_from_its_beginning_nothing_is_told() -> None:
+    written: list[str] = []
+    lines = JsonLines(written.append)
+    lines.on_event("s", 7, Ended("settled", True, 1))
+    assert written == []
 
 
 @pytest.mark.case("A-184")

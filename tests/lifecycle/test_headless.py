@@ -7,11 +7,23 @@ import os
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
-from ramet import AgentSpec, Choice, DeclarationError, Limits, Policy, Usage, UsageError
-from ramet.lifecycle.headless import HeadlessResult, run_headless
-from ramet.testing import ScriptedModel, call, step
+from ramet import (
+    AgentSpec,
+    Choice,
+    DeclarationError,
+    Limits,
+    Policy,
+    Usage,
+    UsageError,
+    delegation_setup,
+)
+from ramet.lifecycle.headless import Headless, HeadlessResult, run_headless
+from ramet.mailbox.events import TurnEnded
+from ramet.testing import Gate, ScriptedModel, call, step
+from tests.lifecycle.stage import SCOUT, Stage, accepted_in, of, sources
 
 pytestmark = pytest.mark.anyio
 
@@ -118,3 +130,85 @@ async def test_wrong_arguments_are_refused_before_anything(tmp_path: Path) -> No
     with pytest.raises(DeclarationError):
         await run_headless(AGENT, "x", store=store, contract="x")  # type: ignore[arg-type]
     assert not os.listdir(tmp_path)
+
+
+@pytest.mark.case("A-038", "A-192")
+async def test_a_root_waits_for_its_children_and_is_nudged_when_none_is_left(
+    stored: Stage,
+) -> None:
+    """It ends a turn while a child lives, is woken by its end, and ends one again."""
+    scouting = Gate()
+    model = ScriptedModel(
+        {
+            "agent": [
+                step(calls=[call("agent", agent="scout", prompt="x", mode="start")]),
+                step("I wait."),
+                step("It came back."),
+                step(calls=[call("reply", value="moss")]),
+            ],
+            "scout": [
+                step(calls=[call("report", output="moss")], hold=scouting),
+                step("done"),
+            ],
+        }
+    )
+    async with stored.open(model, specs=[AGENT, SCOUT]) as sup:
+        sup.register_setup(delegation_setup([SCOUT]))
+        headless = Headless(sup, AGENT)
+        root, message = await headless.begin("go")
+        await scouting.reached()
+        await root.wait_idle()
+        assert root.state == "waiting"
+        assert not accepted_in(stored.log(root), "nudge")
+        scouting.open()
+        result = await headless.finish(root, message)
+    assert result.value == "moss"
+    document = documented(result)
+    assert (document["num_turns"], result.usage.requests) == (4, 6)
+    log = stored.log(root)
+    assert len(accepted_in(log, "nudge")) == 1
+    heard = [sources(one) for one in model.requests_of("agent")]
+    assert heard[2][-1] == "notice"
+    assert heard[3][-1] == "nudge"
+
+
+@pytest.mark.case("A-022", "A-023", "A-069", "A-049")
+@pytest.mark.parametrize("at_reply", ["cancel", "wait"])
+async def test_live_children_at_the_reply_of_a_root_are_cancelled_or_waited_for(
+    stored: Stage, at_reply: str
+) -> None:
+    usage = Usage(1, 10, 2)
+    spec = AgentSpec("agent", policy={"at_reply": at_reply})
+    scouting, replying = Gate(), Gate()
+    start = call("agent", agent="scout", prompt="x", mode="start")
+    model = ScriptedModel(
+        {
+            "agent": [
+                step(calls=[start], usage=usage),
+                step(calls=[call("reply", value=1)], usage=usage, hold=replying),
+            ],
+            "scout": [step("moss", usage=usage, hold=scouting)],
+        }
+    )
+    async with stored.open(model, specs=[spec, SCOUT]) as sup:
+        sup.register_setup(delegation_setup([SCOUT]))
+        headless = Headless(sup, spec)
+        root, message = await headless.begin("go")
+        await scouting.reached()
+        await replying.reached()
+        replying.open()
+        if at_reply == "wait":
+            await anyio.wait_all_tasks_blocked()
+            assert await sup.outcome(message) is None
+            scouting.open()
+        result = await headless.finish(root, message)
+        (line,) = await sup.children(root.id)
+    assert (result.value, result.exit_status) == (1, 0)
+    document = documented(result)
+    assert document["num_turns"] == 2
+    waited = at_reply == "wait"
+    # The request that was cancelled counts, and what it cost nobody has told.
+    assert result.usage.requests == 3
+    assert document["usage"]["input_tokens"] == (30 if waited else 20)
+    (ended,) = of(stored.log(line.id), TurnEnded)
+    assert ended.status == ("completed" if waited else "cancelled")
