@@ -12,6 +12,7 @@ import fcntl
 import json
 import sys
 import termios
+from unittest import mock
 
 import anyio
 
@@ -55,8 +56,9 @@ def main() -> None:
         # So that the keys of this terminal are signals to this process.
         with contextlib.suppress(OSError):
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    vars(models)["resolve_model"] = lambda name: FunctionModel(mind)
-    cli.entry()
+    model = FunctionModel(mind)
+    with mock.patch.object(models, "resolve_model", return_value=model):
+        cli.entry()
 
 
 if __name__ == "__main__":

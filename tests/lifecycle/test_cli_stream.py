@@ -15,7 +15,7 @@ from ramet import ModelRequest, ModelResponse, SqliteReader
 from ramet.lifecycle.cli import main as ramet
 from ramet.lifecycle.cli_stream import JsonLines
 from ramet.mailbox.events import Ended, Journaled
-from ramet.testing import ScriptedModel, call, step
+from ramet.testing import Gate, ScriptedModel, call, step
 from tests.lifecycle.commands import started
 from tests.lifecycle.test_cli_run import here, named, script
 
@@ -151,7 +151,7 @@ def _check_deltas(folder: Path, lines: list[dict[str, Any]]) -> None:
 async def test_what_was_kept_of_a_text_that_was_cut_is_what_was_streamed() -> None:
     written: list[str] = []
     lines = JsonLines(written.append)
-    gate = ramet_module.testing.Gate()
+    gate = Gate()
     raw: list[Any] = [
         ramet_module.TextDelta("Once upon "),
         ramet_module.TextDelta("a ti"),
@@ -179,7 +179,7 @@ async def test_of_an_agent_that_converses_every_assignment_has_its_outcome() -> 
     """One that a limit stopped, and one that a cancel discarded."""
     written: list[str] = []
     lines = JsonLines(written.append)
-    hold = ramet_module.testing.Gate()
+    hold = Gate()
     model = ScriptedModel({"lead": [step("one"), step("two", hold=hold)]})
     limits = ramet_module.Limits(requests=2)
     spec = ramet_module.AgentSpec("lead", limits=limits)

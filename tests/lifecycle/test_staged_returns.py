@@ -585,6 +585,7 @@ async def test_a_value_that_could_not_be_stored_is_not_told_as_accepted(
     model = ScriptedModel({"oracle": [step(calls=[reply("v")], hold=hold)]})
     outcomes: list[ramet.Outcome[Any]] = []
     stage.whole = False
+    child = ""
     with left_with(ramet.PersistenceUnavailableError):
         async with stage.open(model) as sup:
             root = await sup.start_root(LEAD, interactive=True)
@@ -595,11 +596,11 @@ async def test_a_value_that_could_not_be_stored_is_not_told_as_accepted(
             async with anyio.create_task_group() as group:
                 group.start_soon(ask)
                 await hold.reached()
-                (line,) = await sup.children(root.id)
+                child = (await sup.children(root.id))[0].id
                 store.failing = failing
                 hold.open()
     # What was stored and not acknowledged, nobody has heard of.
-    for name in (root.id, line.id):
+    for name in (root.id, child):
         heard = {entry.seq for entry in stage.entries if entry.session == name}
         stage.entries += [
             Entry(name, seq, event)
@@ -621,7 +622,7 @@ async def test_a_value_that_could_not_be_stored_is_not_told_as_accepted(
             assert stored.acceptance is not None
         else:
             assert (stored.status, stored.cause) == ("failed", "crashed")
-        assert stored.session_id == line.id
+        assert stored.session_id == child
 
 
 @pytest.mark.case("A-014")
