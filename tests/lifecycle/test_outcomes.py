@@ -494,8 +494,13 @@ async def test_the_limits_of_open_hold_for_each_agent(stage: Stage) -> None:
 
 
 @pytest.mark.case("A-008")
-async def test_a_choice_is_blocked_where_the_tools_cannot_be_narrowed(
-    stage: Stage,
+@pytest.mark.parametrize(
+    "contract",
+    [ramet.Choice(["yes", "no"]), ramet.Schema({"type": "null"})],
+    ids=["choice", "schema"],
+)
+async def test_a_choice_or_a_schema_is_blocked_where_the_tools_cannot_be_narrowed(
+    stage: Stage, contract: ramet.Contract[Any]
 ) -> None:
     async def mind(request: ModelRequest) -> str:
         raise AssertionError("no request may be made")
@@ -505,7 +510,7 @@ async def test_a_choice_is_blocked_where_the_tools_cannot_be_narrowed(
     spec = AgentSpec("worker", model=model)
     async with ramet.open(":memory:", specs=[spec]) as sup:
         root = await sup.start_root(spec, interactive=True)
-        outcome = await sup.call(root, spec, "go", contract=ramet.Choice(["yes", "no"]))
+        outcome = await sup.call(root, spec, "go", contract=contract)
         assert (outcome.status, outcome.cause) == (
             "blocked",
             "output-contract-unavailable",
