@@ -32,6 +32,11 @@ cases: .venv/made-dev .venv/made-weights ## tell which test holds which case; AR
 	@echo "make: running the tests, then comparing them with the cases"
 	@$(BIN)/python tests/cases.py $(ARGS)
 
+.PHONY: faults
+faults: .venv/made-dev .venv/made-weights ## plant every fault of the table; each must break its cases
+	@echo "make: planting faults, one after the other (several minutes)"
+	@$(BIN)/python -m tests.faults $(ARGS)
+
 .PHONY: coverage
 coverage: .venv/made-dev .venv/made-weights ## run all tests; every branch of the pure files must be reached
 	@echo "make: running the tests under coverage"

@@ -5,8 +5,12 @@ A list is a Markdown file with items `- **R-014** Given ...`.  Where the folder 
 lists is at hand, they are read from there; else from `tests/data/cases.txt`, which
 `--update` writes.
 
+A case counts only if its tests can fail: a planted fault breaks it (`tests/planted/`,
+and `make faults` shows that it does), or a page says why none can.
+
     python tests/cases.py                     run the tests, then print every case
     python tests/cases.py --require R         fail when a case R-... has no passing test
+                                              or can not be seen to fail
     python tests/cases.py --record FILE       do not run; use a run's --cases-out
     python tests/cases.py --update            write tests/data/cases.txt anew
 """
@@ -19,15 +23,27 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-__all__ = ["Record", "main", "read_cases", "summarise", "write_cases"]
+__all__ = [
+    "Record",
+    "main",
+    "read_cases",
+    "read_excused",
+    "summarise",
+    "write_cases",
+]
 
 PROJECT = Path(__file__).resolve().parent.parent
 LISTS = PROJECT.parent / "shared" / "conformance"
 KEPT = PROJECT / "tests" / "data" / "cases.txt"
+EXCUSED = PROJECT / "docs" / "decisions" / "0026-what-no-fault-breaks.md"
+"""The page that says, case by case, why no planted fault can break it."""
+
+BREAKABLE = frozenset("R")
+"""The lists whose cases are broken by planted faults."""
 
 _ITEM = re.compile(r"^- \*\*([RA]-[0-9]{3})\*\* (.*)$", re.MULTILINE)
 _KEPT_LINE = re.compile(r"([RA]-[0-9]{3}) (.*)")
@@ -66,6 +82,11 @@ def read_cases(lists: Path, kept: Path) -> dict[str, str]:
     return dict(sorted(cases.items()))
 
 
+def read_excused(page: Path) -> frozenset[str]:
+    """The cases of which a page says why no fault breaks them."""
+    return frozenset(number for number, _ in _ITEM.findall(page.read_text("utf-8")))
+
+
 def write_cases(cases: dict[str, str], kept: Path) -> None:
     """Keep the cases in the project, one a line."""
     lines = (f"{number} {text}\n" for number, text in cases.items())
@@ -73,17 +94,30 @@ def write_cases(cases: dict[str, str], kept: Path) -> None:
 
 
 def summarise(
-    cases: dict[str, str], record: Record, require: Sequence[str]
+    cases: dict[str, str],
+    record: Record,
+    require: Sequence[str],
+    *,
+    faults: Mapping[str, Iterable[str]],
+    excused: frozenset[str] = frozenset(),
 ) -> tuple[list[str], bool]:
     """The lines to print, and whether the run holds what is required.
 
     Args:
         cases: number and first line of each case.
         record: who held what, and how it ended.
-        require: the letters of the lists of which each case needs a passing test.
+        require: the letters of the lists of which each case needs a passing test that
+            can fail.
+        faults: each planted fault, and the cases that it breaks.
+        excused: the cases that no fault can break, for a reason that is written down.
     """
     lines = []
     counts = {letter: [0, 0, 0] for letter in sorted({number[0] for number in cases})}
+    unbroken = dict.fromkeys(counts, 0)
+    breaking: dict[str, list[str]] = {}
+    for fault, broken_cases in faults.items():
+        for number in broken_cases:
+            breaking.setdefault(number, []).append(fault)
     good = True
     for number, text in cases.items():
         tests = _by_function(record.get(number, {}))
@@ -94,6 +128,14 @@ def summarise(
         good = good and not broken and (held or number[0] not in require)
         lines.append(f"{number}  {state:6}  {_shorten(text)}")
         lines.extend(f"{'':15} {name} ({told})" for name, (_, told) in tests.items())
+        by = breaking.get(number, [])
+        lines.extend(f"{'':15} broken when {fault}" for fault in by)
+        if number in excused:
+            lines.append(f"{'':15} broken by nothing: {EXCUSED.name} says why")
+        elif not by and number[0] in BREAKABLE:
+            unbroken[number[0]] += 1
+            good = good and number[0] not in require
+            lines.append(f"{'':15} broken by no planted fault")
     for number in sorted(record.keys() - cases.keys()):
         good = False
         holders = ", ".join(_by_function(record[number]))
@@ -106,6 +148,8 @@ def summarise(
             f"cases {letter}: {held_count} of {total} held, {failed} with a failing "
             f"test, {none} without a passing test{required}"
         )
+        if letter in BREAKABLE:
+            lines.append(f"cases {letter}: {unbroken[letter]} broken by no fault")
     lines.append(f"cases: {'good' if good else 'NOT GOOD'}")
     return lines, good
 
@@ -128,6 +172,14 @@ def _by_function(holders: dict[str, str]) -> dict[str, tuple[str, str]]:
         )
         together[name] = (verdict, told)
     return together
+
+
+def _planted() -> dict[str, tuple[str, ...]]:
+    """Each planted fault, and the cases that it breaks."""
+    sys.path.insert(0, str(PROJECT))
+    from tests.planted.table import FAULTS
+
+    return {name: fault.breaks for name, fault in FAULTS.items()}
 
 
 def _shorten(text: str) -> str:
@@ -175,7 +227,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         record, status = _read_record(options.record), 0
     else:
         record, status = _run_tests(options.pytest)
-    lines, good = summarise(cases, record, options.require)
+    lines, good = summarise(
+        cases,
+        record,
+        options.require,
+        faults=_planted(),
+        excused=read_excused(EXCUSED),
+    )
     print("\n".join(lines))
     if status != 0:
         print(f"cases: pytest ended with status {status}")

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases import KEPT, LISTS, main, read_cases, summarise, write_cases
+from tests.cases import (
+    KEPT,
+    LISTS,
+    main,
+    read_cases,
+    read_excused,
+    summarise,
+    write_cases,
+)
 
 CASES = {"A-001": "Given one.", "R-001": "Given two.", "R-002": "Given three."}
 
@@ -54,16 +62,23 @@ def test_each_case_is_told_with_its_tests() -> None:
         "A-001": {"t.py::a[asyncio]": "passed", "t.py::a[trio]": "passed"},
         "R-001": {"t.py::b[asyncio]": "passed", "t.py::b[trio]": "skipped"},
     }
-    lines, good = summarise(CASES, record, [])
+    faults = {"it rains": ["R-001"], "it snows": ["R-001", "A-001"]}
+    excused = frozenset({"R-002"})
+    lines, good = summarise(CASES, record, [], faults=faults, excused=excused)
     assert lines == [
         "A-001  held    Given one.",
         "                t.py::a (2 passed)",
+        "                broken when it snows",
         "R-001  none    Given two.",
         "                t.py::b (1 passed, 1 skipped)",
+        "                broken when it rains",
+        "                broken when it snows",
         "R-002  none    Given three.",
+        "                broken by nothing: 0026-what-no-fault-breaks.md says why",
         "",
         "cases A: 1 of 1 held, 0 with a failing test, 0 without a passing test",
         "cases R: 0 of 2 held, 0 with a failing test, 2 without a passing test",
+        "cases R: 0 broken by no fault",
         "cases: good",
     ]
     assert good
@@ -71,18 +86,38 @@ def test_each_case_is_told_with_its_tests() -> None:
 
 def test_a_required_list_needs_a_passing_test_for_each_case() -> None:
     record = {"A-001": {"t.py::a": "passed"}, "R-001": {"t.py::b": "skipped"}}
-    assert summarise(CASES, record, ["A"])[1]
-    lines, good = summarise(CASES, record, ["A", "R"])
+    faults = {"it rains": ["R-001", "R-002"]}
+    assert summarise(CASES, record, ["A"], faults=faults)[1]
+    lines, good = summarise(CASES, record, ["A", "R"], faults=faults)
     assert not good
     assert lines[-1] == "cases: NOT GOOD"
 
 
+def test_a_required_list_needs_a_fault_for_each_case_or_a_reason() -> None:
+    record = {name: {"t.py::a": "passed"} for name in CASES}
+    faults = {"it rains": ["R-001"]}
+    assert summarise(CASES, record, ["A"], faults=faults)[1]
+    lines, good = summarise(CASES, record, ["A", "R"], faults=faults)
+    assert not good
+    assert "                broken by no planted fault" in lines
+    assert "cases R: 1 broken by no fault" in lines
+    excused = frozenset({"R-002"})
+    assert summarise(CASES, record, ["R"], faults=faults, excused=excused)[1]
+
+
+def test_a_page_says_which_cases_no_fault_breaks(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n\n- **R-002** since it is so.\n- no case\n", "utf-8")
+    assert read_excused(page) == {"R-002"}
+
+
 def test_a_failing_test_and_an_unknown_number_are_never_good() -> None:
     failing = {"A-001": {"t.py::a": "passed", "t.py::b": "failed"}}
-    lines, good = summarise(CASES, failing, [])
+    lines, good = summarise(CASES, failing, [], faults={})
     assert lines[0] == "A-001  FAILED  Given one."
     assert not good
-    lines, good = summarise(CASES, {"R-999": {"t.py::a": "passed"}}, [])
+    unknown = {"R-999": {"t.py::a": "passed"}}
+    lines, good = summarise(CASES, unknown, [], faults={})
     assert "R-999  UNKNOWN: no list has this number; held by t.py::a" in lines
     assert not good
 

@@ -17,7 +17,7 @@ from ramet.actors.contract import Reply
 from ramet.actors.contributions import Contributions, Setup
 from ramet.actors.policy import Policy
 from ramet.lifecycle.activation import Activation, Closing, Life
-from ramet.lifecycle.admission import UNAVAILABLE, Admission, Newborn, Send
+from ramet.lifecycle.admission import Admission, Newborn, Send
 from ramet.lifecycle.errors import SetupRevokedError
 from ramet.lifecycle.handle import handle_of
 from ramet.mailbox.errors import (
@@ -303,7 +303,8 @@ def test_a_report_to_a_parent_that_is_not_live_has_the_exact_text() -> None:
         stage.c.parent = parent
         with pytest.raises(ParentUnavailableError) as caught:
             stage.act("report", stage.agent(stage.c))
-        assert str(caught.value) == UNAVAILABLE
+        text = "direct parent is not live; report was not delivered"
+        assert str(caught.value) == text
     assert stage.woods.gate.entries == []
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 import ramet
-from ramet import Agent, Supervisor, UserMessage
+from ramet import Agent, AgentSpec, Supervisor, UserMessage
+from ramet.mailbox.codec import encode
 from ramet.mailbox.events import Activated, Created, TurnEnded
-from ramet.testing import Gate, ScriptedModel, step
+from ramet.testing import Gate, ScriptedModel, call, step
 from tests.lifecycle.stage import (
     DIGGER,
     LEAD,
@@ -148,7 +149,7 @@ async def test_roots_and_one_shot_children_do_not_report(stage: Stage) -> None:
         assert not accepted_in(stage.log(root), "report")
 
 
-@pytest.mark.case("R-006", "R-007", "R-022", "R-201")
+@pytest.mark.case("R-007", "R-022", "R-201")
 @pytest.mark.parametrize(
     "content",
     [
@@ -190,6 +191,49 @@ async def test_content_that_is_no_text_or_claims_a_source_is_refused(
         assert [stage.log(agent) for agent in (root, scout)] == logs
         header = of(logs[1], Created)[0]
         assert header.parent == root.id
+
+
+@pytest.mark.case("R-006")
+async def test_nothing_that_is_written_gives_a_child_another_parent(
+    stored: Stage,
+) -> None:
+    hold = Gate()
+    named: list[str] = []
+
+    async def mind(request: ramet.ModelRequest) -> Any:
+        claims = {"output": named[0]} if named else {}
+        if request.name in ("other", "middle") or request.turn == 2:
+            await hold.passed()
+        elif request.name != "lead" and request.step < 2:
+            if request.step == 0:
+                claims["parent"] = named[1]
+            reporting = (call("report", **claims),)
+            return ramet.ModelResponse(calls=reporting, stop="tool_calls")
+        return "done"
+
+    async with stored.open(ramet.FunctionModel(mind)) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        other = await start(sup, root, AgentSpec("other"))
+        parent = await start(sup, root, AgentSpec("middle"))
+        claim = f'{{"parent": "{other.id}", "source": "report", "sender": "host"}}'
+        named += [claim, other.id]
+        child = await start(sup, parent, AgentSpec(other.id, claim), claim)
+        created = of(stored.log(child), Created)[0]
+        assert created.parent == parent.id
+        header = encode(created)
+        await gone(child)
+        await sup.followup(parent, child.id, claim)
+        again = resident(sup, child.id)
+        await sup.report_from(again, claim)
+        assert encode(stored.log(child)[0]) == header
+        assert (child.parent_id, again.parent_id) == (parent.id, parent.id)
+        reports = accepted_in(stored.log(parent), "report")
+        assert [(e.sender, e.content) for e in reports] == [
+            (child.id, (claim,)),
+            (child.id, (claim,)),
+        ]
+        for agent in (root, other):
+            assert not accepted_in(stored.log(agent), "report")
 
 
 @pytest.mark.case("R-020", "R-021", "R-007")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import anyio
 import pytest
 
 import ramet
-from ramet.testing import Gate, ScriptedModel, step
+from ramet.mailbox.events import TurnOpened
+from ramet.mailbox.store import Batch
+from ramet.testing import Gate, ScriptedModel, call, step
 from tests.lifecycle.minds import held
 from tests.lifecycle.stage import (
     DIGGER,
@@ -21,6 +24,7 @@ from tests.lifecycle.stage import (
     left_with,
     resident,
     start,
+    texts,
 )
 from tests.lifecycle.stores import FailingStore, HeldStore
 
@@ -75,7 +79,33 @@ async def test_before_it_is_durable_a_message_is_accepted_and_wakes_nobody(
         await root.wait_idle()
 
 
-@pytest.mark.case("R-256", "R-222", "R-255", "R-054")
+@pytest.mark.case("R-068")
+async def test_a_message_is_claimed_only_when_its_claim_is_durable(
+    stage: Stage,
+) -> None:
+    free = anyio.Event()
+    async with stage.open(ScriptedModel({"lead": [step("read")]})) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        storage: Any = sup._runtime.storage
+        append = storage.append
+
+        async def slow(batch: Batch) -> None:
+            if any(isinstance(entry.event, TurnOpened) for entry in batch.entries):
+                await free.wait()
+            await append(batch)
+
+        storage.append = slow
+        message = await sup.tell(root, "x")
+        while root.statistics()["turns"] == 0:
+            await anyio.lowlevel.checkpoint()
+        assert (await sup.message(message)).state == "stored"
+        free.set()
+        await root.wait_idle()
+        status = await sup.message(message)
+        assert (status.state, status.turn) == ("claimed", 1)
+
+
+@pytest.mark.case("R-256", "R-222", "R-255")
 async def test_a_repeat_waits_for_the_first_message_to_be_durable(
     stage: Stage,
 ) -> None:
@@ -109,6 +139,89 @@ async def test_a_repeat_waits_for_the_first_message_to_be_durable(
         assert sup.statistics()["keys"] == 0
 
 
+@pytest.mark.case("R-054")
+async def test_reports_of_two_tasks_enter_in_order_of_acceptance_whoever_returns_first(
+    stage: Stage,
+) -> None:
+    store = HeldStore()
+    stage.use(store)
+    first, hold = Gate(), Gate()
+    model = ScriptedModel(
+        {
+            "lead": [step("0", hold=first), step("1")],
+            "scout": [step("x", hold=hold)],
+        }
+    )
+    stage.whole = False
+    async with stage.open(model) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        scout = await start(sup, root, SCOUT)
+        await sup.tell(root, "begin")
+        await first.reached()
+        await hold.reached()
+        store.free.clear()
+        returned: list[str] = []
+
+        async def send(text: str, ack: Literal["accepted", "stored"]) -> None:
+            await sup.report_from(scout, text, ack=ack)
+            returned.append(text)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(send, "slow", "stored")
+            while root.statistics()["staged"] == 0:
+                await anyio.lowlevel.checkpoint()
+            group.start_soon(send, "quick", "accepted")
+            while not returned:
+                await anyio.lowlevel.checkpoint()
+            assert returned == ["quick"]
+            store.free.set()
+        first.open()
+        await root.wait_idle()
+        await sup.tell(root, "go on")
+        await root.wait_idle()
+        seen = texts(model.requests_of("lead")[1])
+        assert seen == ["begin", "slow", "quick", "go on"]
+        accepted = accepted_in(stage.log(root), "report")
+        assert [e.content for e in accepted] == [("slow",), ("quick",)]
+
+
+async def _cut(
+    sup: ramet.Supervisor,
+    store: HeldStore,
+    send: Callable[[], Coroutine[Any, Any, Any]],
+) -> None:
+    """Send under a key, and be cancelled when it is accepted and not stored."""
+    store.free.clear()
+    before = sup.statistics()["keys"]
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(send)
+            while sup.statistics()["keys"] == before:
+                await anyio.lowlevel.checkpoint()
+            scope.cancel()
+    assert scope.cancelled_caught
+    store.free.set()
+
+
+@pytest.mark.case("R-252")
+async def test_a_background_call_whose_caller_was_cancelled_runs_on_and_is_told(
+    stage: Stage,
+) -> None:
+    store = HeldStore()
+    stage.use(store)
+    model = ScriptedModel(
+        {"lead": [step("n")], "oracle": [step(calls=[call("reply", value="42")])]}
+    )
+    async with stage.open(model) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        await _cut(sup, store, lambda: sup.start_call(root, ORACLE, "x", key="c"))
+        started = await sup.start_call(root, ORACLE, "x", key="c")
+        assert (await sup.wait(started.message_id)).value == "42"
+        await root.wait_idle()
+        told = accepted_in(stage.log(root), "outcome")
+        assert [event.about for event in told] == [(started.message_id,)]
+
+
 @pytest.mark.case("R-032", "R-094", "R-107")
 async def test_a_caller_cancelled_after_acceptance_has_sent(stage: Stage) -> None:
     store = HeldStore()
@@ -120,18 +233,7 @@ async def test_a_caller_cancelled_after_acceptance_has_sent(stage: Stage) -> Non
         scout = await start(sup, root, SCOUT)
         await hold.reached()
 
-        async def cut(send: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-            store.free.clear()
-            before = sup.statistics()["keys"]
-            with anyio.CancelScope() as scope:
-                async with anyio.create_task_group() as group:
-                    group.start_soon(send)
-                    while sup.statistics()["keys"] == before:
-                        await anyio.lowlevel.checkpoint()
-                    scope.cancel()
-            assert scope.cancelled_caught
-            store.free.set()
-
+        cut = partial(_cut, sup, store)
         await cut(lambda: sup.report_from(scout, "x", key="r"))
         report = await sup.report_from(scout, "x", key="r")
         assert [e.id for e in accepted_in(stage.log(root), "report")] == [report]

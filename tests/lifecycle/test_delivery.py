@@ -351,6 +351,9 @@ async def test_the_policy_of_the_child_decides_how_reports_go(stage: Stage) -> N
         for wrong in ({"delivery": "loud"}, {"ack": "never"}, {"delivery": 1}):
             with pytest.raises(ramet.UsageError):
                 await sup.report_from(scout, "x", **wrong)
+            nobody: Any = "nobody"
+            with pytest.raises(ramet.UsageError):
+                await sup.report_from(nobody, "x", **wrong)
         assert stage.log(root) == before
 
 

@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 import ramet
-from ramet import Policy, Setup
+from ramet import AgentSpec, Policy, Reader, Setup
 from ramet.mailbox.events import Concluded, Discarded, Ended, TurnEnded, TurnOpened
-from ramet.testing import Gate, ScriptedModel, step
+from ramet.testing import Gate, ScriptedModel, call, step
 from tests.lifecycle.minds import Stubborn, held
 from tests.lifecycle.stage import (
     DIGGER,
@@ -26,6 +26,7 @@ from tests.lifecycle.stage import (
     start,
     texts,
 )
+from tests.schedules import Backend, run_seeded
 
 pytestmark = pytest.mark.anyio
 
@@ -270,6 +271,73 @@ async def test_leaving_waits_for_a_coroutine_that_still_refuses(
             assert left == []
             stubborn.inside.open()
     assert left == ["left"]
+
+
+@pytest.mark.case("R-227")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_leaving_says_every_five_seconds_for_how_many_it_waits(
+    backend: Backend, caplog: pytest.LogCaptureFixture
+) -> None:
+    inside: list[bool] = []
+
+    async def refuse() -> str:
+        """Refuse to be cancelled for twelve seconds."""
+        inside.append(True)
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(12)
+        return "late"
+
+    spec = AgentSpec("lead", tools=[refuse])
+    model = ScriptedModel({"lead": [step(calls=[call("refuse")])]})
+
+    async def run() -> None:
+        async with ramet.open(":memory:", specs=[spec], model=model) as sup:
+            root = await sup.start_root(spec, interactive=True)
+            await sup.tell(root, "x")
+            while not inside:
+                await anyio.lowlevel.checkpoint()
+            with pytest.raises(ramet.TeardownError):
+                await sup.cancel(root, grace_s=0)
+
+    with caplog.at_level(logging.WARNING, logger="ramet"):
+        run_seeded(run, backend=backend, seed=0)
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["leaving waits for 1 tasks that refuse to be cancelled"] * 2
+
+
+@pytest.mark.case("R-166")
+async def test_a_drain_waits_until_a_start_on_its_way_is_undone(stage: Stage) -> None:
+    asked = Gate()
+    ended: list[str] = []
+    async with stage.open(ScriptedModel({})) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        storage: Any = sup._runtime.storage
+        read = storage.read
+
+        async def slow(method: Any, *arguments: Any) -> Any:
+            if method is Reader.find:
+                await asked.passed()
+            return await read(method, *arguments)
+
+        async def begin() -> None:
+            with pytest.raises(ramet.DrainingError):
+                await sup.start_child(root, SCOUT, "x", key="k")
+            ended.append("refused")
+
+        async def drain() -> None:
+            await sup.drain()
+            ended.append("drained")
+
+        storage.read = slow
+        async with anyio.create_task_group() as group:
+            group.start_soon(begin)
+            await asked.reached()
+            group.start_soon(drain)
+            await anyio.wait_all_tasks_blocked()
+            assert ended == []
+            asked.open()
+        assert ended == ["refused", "drained"]
+        assert await sup.children(root.id) == []
 
 
 @pytest.mark.case("R-169")

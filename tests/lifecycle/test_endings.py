@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 import anyio
@@ -38,6 +39,7 @@ from tests.lifecycle.stage import (
     Stage,
     accepted_in,
     gone,
+    left_with,
     of,
     resident,
     start,
@@ -170,6 +172,29 @@ async def test_a_cancel_goes_on_when_its_caller_is_cancelled(stage: Stage) -> No
         assert scout.state == "closing"
         stubborn.inside.open()
         await gone(scout)
+
+
+@pytest.mark.case("R-155")
+async def test_the_grace_of_a_cancel_ends_when_its_caller_is_gone_too(
+    stage: Stage,
+) -> None:
+    stubborn = Stubborn()
+    model = ScriptedModel({"scout": stubborn.steps(), "lead": [step("n")]})
+    stage.whole = False
+    with left_with(ramet.TeardownError):
+        async with stage.open(model, specs=[LEAD, stubborn.spec]) as sup:
+            root = await sup.start_root(LEAD, interactive=True)
+            scout = await start(sup, root, stubborn.spec)
+            await stubborn.inside.reached()
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(partial(sup.cancel, scout, grace_s=0.01))
+                    while scout.state != "closing":
+                        await anyio.lowlevel.checkpoint()
+                    scope.cancel()
+            assert scope.cancelled_caught
+            await gone(scout)
+            stubborn.inside.open()
 
 
 @pytest.mark.case("R-156", "R-205", "R-206")

@@ -102,7 +102,7 @@ async def test_no_kind_of_sender_overtakes_another(stage: Stage) -> None:
     first, hold = Gate(), Gate()
     model = ScriptedModel(
         {
-            "lead": [step(str(n), hold=first) for n in range(4)],
+            "lead": [step(str(n), hold=first) for n in range(5)],
             "scout": [step("x", hold=hold)],
             "digger": [step("x", hold=hold)],
         }
@@ -117,10 +117,11 @@ async def test_no_kind_of_sender_overtakes_another(stage: Stage) -> None:
         await sup.tell(root, "F")
         await sup.report_from(scout, "C", delivery="wakeup")
         await sup.report_from(digger, "D", delivery="wakeup")
+        await sup.tell(root, "G")
         first.open()
         await root.wait_idle()
         last = [texts(request)[-1] for request in model.requests_of("lead")]
-        assert last == ["begin", "F", "C", "D"]
+        assert last == ["begin", "F", "C", "D", "G"]
 
 
 @pytest.mark.case("R-053")

@@ -117,6 +117,8 @@ async def test_a_release_that_fails_is_in_the_notice_and_reaches_the_supervisor(
             await root.wait_idle()
             notice = accepted_in(stage.log(root), "notice")[0]
             assert "cannot let go" in notice.content[0]
+            told = f"Assignment {started.message_id}: completed."
+            assert told in notice.content[0].split("\n")
     assert caught[0].exceptions == (broken,)
 
 
@@ -179,6 +181,36 @@ async def test_a_background_call_tells_its_outcome_as_one_waking_message(
         shown = model.requests_of("lead")[2].messages[-1]
         assert isinstance(shown, UserMessage)
         assert '"answer": 42' in shown.blocks[-1]
+
+
+@pytest.mark.case("R-244")
+async def test_a_child_does_not_settle_before_its_background_call_is_gone(
+    stage: Stage,
+) -> None:
+    first, hold = Gate(), Gate()
+    model = ScriptedModel(
+        {
+            "lead": [step("n")],
+            "scout": [step("0", hold=first), step("read")],
+            "oracle": [step(calls=[reply(42)], hold=hold)],
+        }
+    )
+    async with stage.open(model) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        scout = await start(sup, root, SCOUT)
+        await first.reached()
+        begun = await sup.start_call(scout, ORACLE, "x")
+        await hold.reached()
+        first.open()
+        await scout.wait_idle()
+        assert scout.state == "waiting"
+        hold.open()
+        await gone(scout)
+        await root.wait_idle()
+        ended = [
+            e.session for e in stage.observer.entries if isinstance(e.event, Ended)
+        ]
+        assert ended == [begun.child_id, scout.id]
 
 
 @pytest.mark.case("R-247")

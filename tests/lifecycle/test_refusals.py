@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -22,6 +22,7 @@ from tests.lifecycle.stage import (
     gone,
     of,
     start,
+    texts,
 )
 
 pytestmark = pytest.mark.anyio
@@ -145,19 +146,43 @@ async def test_an_unforeseen_failure_of_the_parent_is_its_unavailability(
 
 
 @pytest.mark.case("R-030")
-async def test_an_accepted_report_survives_the_end_of_its_sender(stage: Stage) -> None:
-    hold = Gate()
-    model = ScriptedModel({"lead": [step("ok")], "scout": [step("x", hold=hold)]})
+@pytest.mark.parametrize("delivery", ["quiet", "wakeup"])
+@pytest.mark.parametrize("end", ["cancelled", "drained", "revoked and settled"])
+async def test_an_accepted_report_survives_the_end_of_its_sender(
+    stage: Stage, delivery: Literal["quiet", "wakeup"], end: str
+) -> None:
+    first, hold = Gate(), Gate()
+    model = ScriptedModel(
+        {
+            "lead": [step("0", hold=first), step("1"), step("2")],
+            "scout": [step("x", hold=hold)],
+        }
+    )
     stage.whole = False
-    async with stage.open(model) as sup:
+    async with stage.open(model, report=False) as sup:
+        revoke = sup.register_setup(ramet.report_setup())
         root = await sup.start_root(LEAD, interactive=True)
+        await sup.tell(root, "begin")
+        await first.reached()
         scout = await start(sup, root, SCOUT)
         await hold.reached()
-        message = await sup.report_from(scout, "kept", ack="accepted")
-        await sup.cancel(scout)
+        message = await sup.report_from(
+            scout, "kept", delivery=delivery, ack="accepted"
+        )
+        if end == "cancelled":
+            await sup.cancel(scout)
+        elif end == "drained":
+            await sup.drain(below=root)
+        else:
+            revoke()
+            hold.open()
+            await gone(scout)
+        first.open()
         await root.wait_idle()
         reports = accepted_in(stage.log(root), "report")
         assert [(e.id, e.content) for e in reports] == [(message, ("kept",))]
+        assert texts(model.requests_of("lead")[-1]).count("kept") == 1
+        assert (await sup.message(message)).state == "claimed"
 
 
 @pytest.mark.case("R-031", "R-107", "R-093")

@@ -447,6 +447,7 @@ async def test_only_calls_without_a_result_ask_for_their_keys() -> None:
     log = [*begun(), *IN_TURN, stepped("", *calls), landed(0)]
     storage = shelf(c=log)
     row = KeyRow("m8", "p", "report", "d")
+    storage.keys["ramet:c/1/1/0"] = KeyRow("m7", "p", "report", "d")
     storage.keys["ramet:c/1/1/1"] = row
     assert (await load(storage, "c")).answers == {1: row}
 

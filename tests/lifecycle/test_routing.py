@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -323,10 +324,53 @@ async def test_a_resume_that_fails_in_set_up_leaves_everything_as_it_was(
                     assert isinstance(caught.value, ramet.NotResumableError)
                     assert caught.value.__cause__ is error
         failure = None
+        reader = stored.reader()
+        row = reader.row(scout.id)
+        reader.close()
+        assert row is not None
+        assert row.holder is None
         assert stored.log(scout) == before
         assert sup.agent(scout.id) is None
         message = await sup.followup(root, scout.id, "x")
         assert (await sup.wait(message)).status == "completed"
+
+
+@pytest.mark.case("R-105", "R-191")
+async def test_a_resume_whose_set_up_was_revoked_releases_what_was_set_up(
+    stored: Stage,
+) -> None:
+    first = Gate()
+    revoking: list[Callable[[], None]] = []
+    released: list[str] = []
+    model = ScriptedModel(
+        {"lead": [step("n")] * 2, "scout": [step("0", hold=first), step("1")]}
+    )
+
+    def lasting(setup: Setup) -> Callable[[], None]:
+        return lambda: released.append(setup.agent_id)
+
+    def revoke_another(setup: Setup) -> None:
+        while revoking:
+            revoking.pop()()
+
+    async with stored.open(model) as sup:
+        sup.register_setup(lasting)
+        revoke = sup.register_setup(lambda setup: None)
+        sup.register_setup(revoke_another)
+        root = await sup.start_root(LEAD, interactive=True)
+        scout = await start(sup, root, SCOUT)
+        first.open()
+        await gone(scout)
+        await root.wait_idle()
+        released.clear()
+        revoking.append(revoke)
+        with pytest.raises(ramet.SetupRevokedError):
+            await sup.followup(root, scout.id, "x")
+        assert released == [scout.id]
+        assert sup.agent(scout.id) is None
+        message = await sup.followup(root, scout.id, "x")
+        assert (await sup.wait(message)).status == "completed"
+        await root.wait_idle()
 
 
 @pytest.mark.case("R-233")

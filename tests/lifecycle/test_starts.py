@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import anyio
@@ -83,13 +84,14 @@ async def test_a_start_is_one_batch_and_its_header_is_written_before_the_first_t
 
 
 @pytest.mark.case("R-090")
+@pytest.mark.parametrize("second", ["two", {"type": "text", "text": "two"}])
 async def test_what_a_caller_changes_after_a_call_began_changes_nothing(
-    stage: Stage,
+    stage: Stage, second: Any
 ) -> None:
     store = HeldStore()
     stage.use(store)
     hold = Gate()
-    content: list[Any] = ["one", {"type": "text", "text": "two"}]
+    content: list[Any] = ["one", copy.copy(second)]
     deny = ["sing"]
     spec = AgentSpec("scout", deny=deny)
     model = ScriptedModel({"scout": [step("x", hold=hold)]})
@@ -106,7 +108,8 @@ async def test_what_a_caller_changes_after_a_call_began_changes_nothing(
             while root.statistics()["children"] == 0:
                 await anyio.lowlevel.checkpoint()
             content[0] = "changed"
-            content[1]["text"] = "changed"
+            if type(second) is dict:
+                content[1]["text"] = "changed"
             deny.append("report")
             store.free.set()
         await hold.reached()

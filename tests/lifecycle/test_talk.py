@@ -184,6 +184,7 @@ async def test_a_model_controls_its_children_and_nobody_else(stage: Stage) -> No
     first, hold = Gate(), Gate()
     ids: dict[str, str] = {}
     answers: list[CallResult] = []
+    alone: list[CallResult] = []
 
     async def mind(request: ModelRequest) -> Any:
         if request.name == "scout":
@@ -194,8 +195,11 @@ async def test_a_model_controls_its_children_and_nobody_else(stage: Stage) -> No
             return "x"
         done = results_in(request)
         if done or sources(request)[-1] == "notice":
-            answers[:] = done
+            (alone if request.session_id == ids["alone"] else answers)[:] = done
             return "done"
+        if request.session_id == ids["alone"]:
+            listing = (call("list_agents"), call("list_agents", scope="descendants"))
+            return ramet.ModelResponse(calls=listing, stop="tool_calls")
         calls = (
             call("send_message", agent_id=ids["settled"], message="again"),
             call("send_message", agent_id="s-absent", message="x"),
@@ -203,6 +207,7 @@ async def test_a_model_controls_its_children_and_nobody_else(stage: Stage) -> No
             call("send_message", agent_id=ids["settled"], message=" "),
             call("interrupt_agent", agent_id=ids["running"]),
             call("interrupt_agent", agent_id=ids["cousin"]),
+            call("interrupt_agent", agent_id=ids["stranger"]),
             call("list_agents"),
             call("list_agents", scope="descendants"),
             call("list_agents", scope="everything"),
@@ -222,8 +227,13 @@ async def test_a_model_controls_its_children_and_nobody_else(stage: Stage) -> No
         await gone(settled)
         running = await start(sup, root, DIGGER)
         cousin = await start(sup, other, DIGGER)
-        await hold.reached(2)
+        deep = await start(sup, running, DIGGER)
+        await hold.reached(3)
+        stranger = await start(sup, other, DIGGER)
+        await sup.cancel(stranger)
+        single = await sup.start_root(LEAD, interactive=True)
         ids.update(settled=settled.id, running=running.id, cousin=cousin.id)
+        ids.update(stranger=stranger.id, alone=single.id)
         log = stage.log(cousin)
         await sup.tell(root, "act")
         await root.wait_idle()
@@ -234,6 +244,7 @@ async def test_a_model_controls_its_children_and_nobody_else(stage: Stage) -> No
             "INVALID_ARGS",
             None,
             "UNAUTHORIZED",
+            "UNAUTHORIZED",
             None,
             None,
             "INVALID_ARGS",
@@ -241,9 +252,15 @@ async def test_a_model_controls_its_children_and_nobody_else(stage: Stage) -> No
         message = accepted_in(stage.log(settled), "followup")[0]
         assert message.sender == root.id
         assert json.loads(answers[0].content) == {"message_id": message.id}
-        assert running.id in answers[6].content
-        assert "pending=" in answers[6].content
+        listed = [[line.split()[0] for line in a.content.split("\n")] for a in answers]
+        assert listed[7] == [settled.id, running.id]
+        assert listed[8] == [settled.id, running.id, deep.id]
+        assert "pending=" in answers[7].content
+        await sup.tell(single, "list")
+        await single.wait_idle()
+        assert [a.content for a in alone] == ["There are no agents."] * 2
         assert stage.log(cousin) == log
+        hold.open()
         await gone(running)
         assert of(stage.log(running), TurnEnded)[0].cause == "interrupted"
 
