@@ -56,10 +56,12 @@ def is_json_data(value: object, above: tuple[int, ...] = ()) -> bool:
     if isinstance(value, list) and kind is list:
         return all(is_json_data(item, below) for item in value)
     if isinstance(value, dict) and kind is dict:
-        return all(
-            type(key) is str and is_json_data(member, below)
-            for key, member in value.items()
-        )
+        if any(type(key) is not str for key in value):
+            return False
+        # Two spellings of one text would be a repeated key.
+        if len({paired(key) for key in value}) < len(value):
+            return False
+        return all(is_json_data(member, below) for member in value.values())
     return False
 
 
@@ -74,6 +76,15 @@ def is_finite(value: object) -> bool:
             return False
         return True
     return False
+
+
+def paired(text: str) -> str:
+    """The text with each pair of surrogates as the character that it is.
+
+    Only an unpaired one stays: a string of Python may hold a pair as two items.
+    """
+    units = text.encode("utf-16-be", "surrogatepass")
+    return units.decode("utf-16-be", "surrogatepass")
 
 
 # -- canonical text --------------------------------------------------------------------
@@ -102,7 +113,7 @@ def canonical(value: object) -> str:
 
 
 def _string(text: str) -> str:
-    return '"' + "".join(map(_character, text)) + '"'
+    return '"' + "".join(map(_character, paired(text))) + '"'
 
 
 def _character(one: str) -> str:
@@ -293,7 +304,7 @@ def _meets_members(node: dict[str, object], value: dict[str, object]) -> bool:
 
 def length(text: str) -> int:
     """The number of grapheme clusters, where an unpaired surrogate counts one."""
-    pieces = regex.split("[\ud800-\udfff]", text)
+    pieces = regex.split("[\ud800-\udfff]", paired(text))
     return len(pieces) - 1 + sum(len(regex.findall(r"\X", piece)) for piece in pieces)
 
 

@@ -175,6 +175,8 @@ def test_both_readings_refuse_a_declaration_at_the_same_place(node: Any) -> None
 
 
 @given(pairs())
+@example(({"type": "string", "maxLength": 1}, "\ud83d\ude04"))
+@example(({"type": "string", "enum": ["\U0001f604"]}, "\ud83d\ude04"))
 def test_both_readings_judge_a_value_alike(pair: tuple[Any, Any]) -> None:
     node, value = pair
     assert (Schema(node).check(value) == ()) is second.conforms(node, value)
@@ -194,6 +196,8 @@ def test_the_stock_validator_agrees_where_no_length_is_counted(
 
 
 @given(VALUES)
+@example("\ud83d\ude04")
+@example({"\ud83d\ude04": 1, "\U0001f604": 2})
 def test_both_readings_write_a_value_alike(value: Any) -> None:
     expected = second.canonical(value) if second.is_json_data(value) else None
     assert written(value) == expected
