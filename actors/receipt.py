@@ -13,7 +13,6 @@ from typing import Any
 
 from ..mailbox.canonical import (
     canonical_json,
-    canonical_object,
     digest_text,
     plain_json,
 )
@@ -56,23 +55,24 @@ def receipt_of(
         "output_tokens": usage.output_tokens,
         "tool_calls": usage.tool_calls,
     }
-    return canonical_object(
-        {
-            "version": "1",
-            "contract": contract_text(contract),
-            "contract_digest": plain_json(contract.digest),
-            "source": plain_json(accepted.source),
-            "attempts": str(accepted.attempts),
-            "duplicates": str(accepted.duplicates),
-            "empty": plain_json(accepted.empty),
-            "value": "null" if value is None else value,
-            "value_digest": plain_json(None if value is None else digest_text(value)),
-            "submissions": plain_json([_shown(one) for one in submissions]),
-            "limits": _limits_text(*[getattr(limits, axis) for axis in AXES]),
-            "usage": plain_json(spent),
-            "session": plain_json(session),
-            "message": plain_json(message),
-        }
+    shown = [_shown(one) for one in submissions]
+    digest = "null" if value is None else f'"{digest_text(value)}"'
+    # The members in canonical order.
+    return (
+        f'{{"attempts":{accepted.attempts}'
+        f',"contract":{contract_text(contract)}'
+        f',"contract_digest":"{contract.digest}"'
+        f',"duplicates":{accepted.duplicates}'
+        f',"empty":{"true" if accepted.empty else "false"}'
+        f',"limits":{_limits_text(*[getattr(limits, axis) for axis in AXES])}'
+        f',"message":{plain_json(message)}'
+        f',"session":{plain_json(session)}'
+        f',"source":"{accepted.source}"'
+        f',"submissions":{plain_json(shown)}'
+        f',"usage":{plain_json(spent)}'
+        f',"value":{"null" if value is None else value}'
+        f',"value_digest":{digest}'
+        f',"version":1}}'
     )
 
 

@@ -22,7 +22,6 @@ from .frozen import FrozenDict, FrozenList
 __all__ = [
     "MAX_DEPTH",
     "canonical_json",
-    "canonical_object",
     "data_fault",
     "digest_text",
     "fits_double",
@@ -68,12 +67,6 @@ def canonical_json(value: object) -> str:
             deeper than `MAX_DEPTH`; the text names the place.
     """
     return _text(value, indented=False)
-
-
-def canonical_object(members: dict[str, str]) -> str:
-    """Write an object whose members are canonical texts already."""
-    pieces = [f"{_quote(key)}:{members[key]}" for key in _ordered(members)]
-    return _escape_surrogates(_joined("{", pieces, "}", 0, False))
 
 
 def plain_json(value: object) -> str:
