@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from ..mailbox.errors import UsageError
-from .budget import Limits, check_enforced
+from .budget import Limits, check_limits
 from .errors import DeclarationError
 from .model import Model
 from .policy import Policy, merge_policy
@@ -111,4 +111,4 @@ class AgentSpec:
         merge_policy(Policy(), self.policy)
         if isinstance(self.policy, Mapping):
             object.__setattr__(self, "policy", dict(self.policy))
-        check_enforced(self.limits)
+        check_limits(self.limits)

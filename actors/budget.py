@@ -1,7 +1,8 @@
 """Limits: what a run, a subtree or one agent may spend, by axis.
 
-Lives here: the declaration of the six axes and its check.  `None` is unbounded and
-prints as such (A-142, A-143).
+Lives here: the declaration of the six axes, its check and its words.  `None` is
+unbounded and prints as such (A-142, A-143).  What is spent is counted by
+`lifecycle/allowance.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import attrs
 from ..mailbox.errors import UsageError
 from ..mailbox.events import LimitsRecord
 
-__all__ = ["AXES", "Limits", "check_enforced"]
+__all__ = ["AXES", "CAUSES", "Limits", "axis_of", "check_limits", "spent"]
 
 AXES = (
     "concurrency",
@@ -24,6 +25,17 @@ AXES = (
     "requests",
 )
 """The axes, in the order in which they print."""
+
+CAUSES = {
+    "agents": "agent-budget",
+    "start_deadline_s": "start-deadline",
+    "call_s": "call-timeout",
+    "tool_calls": "tool-call-budget",
+    "requests": "request-budget",
+}
+"""The cause of a stop, by axis; `concurrency` lets wait and stops nobody."""
+
+_AXIS = {cause: axis for axis, cause in CAUSES.items()}
 
 _LARGEST = 2**53 - 1
 
@@ -53,13 +65,17 @@ def _seconds(instance: Any, attribute: attrs.Attribute[Any], value: object) -> N
 class Limits:
     """What may be spent; positive, or `None` for unbounded.
 
+    Limits cover a run (`open`) or an agent and everything below it (its spec's, and
+    those of its call).  Whoever is covered by several is held to each of them.
+
     Attributes:
         concurrency: agents that run at the same time.
-        agents: agents that may be started.
+        agents: agents that may be started below.
         start_deadline_s: seconds after which no agent starts any more.
-        call_s: seconds that one call may take.
-        tool_calls: tool calls of one agent.
-        requests: model requests of one agent.
+        call_s: seconds that one call may take from when it starts to run; the time in
+            which it waits for a place does not count.
+        tool_calls: tool calls of all agents together.
+        requests: model requests of one agent, whichever it is.
 
     Raises:
         UsageError: a value is outside its axis; the text names the axis.
@@ -71,6 +87,11 @@ class Limits:
     call_s: float | None = attrs.field(default=None, validator=_seconds)
     tool_calls: int | None = attrs.field(default=None, validator=_count)
     requests: int | None = attrs.field(default=None, validator=_count)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether any axis is set."""
+        return any(getattr(self, axis) is not None for axis in AXES)
 
     def record(self) -> LimitsRecord:
         """What a header keeps."""
@@ -96,21 +117,24 @@ class Limits:
         )
 
 
-_LATER = ("concurrency", "agents", "start_deadline_s")
+def axis_of(cause: str | None) -> str | None:
+    """The axis that a cause of a stop names, or `None`."""
+    return None if cause is None else _AXIS.get(cause)
 
 
-def check_enforced(limits: Limits | None) -> None:
-    """Refuse what this release would not enforce, instead of ignoring it.
+def spent(axis: str, value: float, owner: str) -> str:
+    """The one line that a stop says (A-153)."""
+    return (
+        f"the limit {axis}={value} of {owner} is spent; what was finished before stays"
+        " completed and readable"
+    )
+
+
+def check_limits(limits: object) -> None:
+    """Check that what a caller gave for limits is `Limits`, or `None`.
 
     Raises:
-        UsageError: they are no `Limits`, or set an axis that is not enforced yet.
+        UsageError: it is something else.
     """
-    if limits is None:
-        return
-    if not isinstance(limits, Limits):
+    if limits is not None and not isinstance(limits, Limits):
         raise UsageError(f"limits must be Limits, not {limits!r:.100}")
-    for axis in _LATER:
-        if getattr(limits, axis) is not None:
-            raise UsageError(
-                f"limit {axis} is not enforced by this release: leave it unbounded"
-            )

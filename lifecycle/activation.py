@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..actors.bound import BoundSpec
     from ..actors.contributions import Installation
     from ..actors.ledger import Ledger
+    from .allowance import Allowance
 
 __all__ = ["Activation", "Closing", "Life", "State", "may_settle", "state_of"]
 
@@ -58,6 +59,7 @@ class Activation:
     __slots__ = (
         "__weakref__",
         "_agent",
+        "allowance",
         "asked",
         "batch",
         "before",
@@ -66,7 +68,6 @@ class Activation:
         "children",
         "closing",
         "compacting",
-        "deadline",
         "driving",
         "id",
         "installation",
@@ -98,10 +99,10 @@ class Activation:
         self.bound: BoundSpec = bound
         self.installation: Installation = installation
         self.ledger: Ledger | None = ledger
+        self.allowance: Allowance | None = None
         self.children: dict[str, Activation] | None = None
         self.life: Life = Life.LIVE
         self.closing: Closing | None = None
-        self.deadline: float | None = None
         self.driving: bool = False
         self.scope: Any = None
         self.batch: set[int] | None = None

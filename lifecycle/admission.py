@@ -37,6 +37,7 @@ from ..mailbox.message import record
 from ..mailbox.session import Session
 from ..mailbox.store import KeyRow
 from .activation import Activation, Life
+from .allowance import Account
 from .errors import SetupRevokedError
 from .forest import Forest
 from .handle import Agent
@@ -67,7 +68,6 @@ class Newborn:
     contract: Contract[Any] | None = None
     record: str | None = None
     background: bool = False
-    deadline: float | None = None
 
 
 class Admission:
@@ -256,7 +256,13 @@ class Admission:
                 f" max_depth {activation.bound.policy.max_depth}"
             )
         _fit(newborn.bound.policy, f"{newborn.bound.name!r}", Inbox(), [], send.content)
-        child = self._bear(newborn, activation, depth)
+        charged = self._forest.limiter.charge(activation)
+        try:
+            child = self._bear(newborn, activation, depth, charged)
+        except BaseException:
+            if charged is not None:
+                charged.not_started()
+            raise
         message = self._forest.accept(
             child,
             send.operation,
@@ -272,10 +278,15 @@ class Admission:
     def start_root(self, newborn: Newborn) -> Activation:
         """A root."""
         self.open()
+        self._forest.limiter.charge(None)
         return self._bear(newborn, None, 0)
 
     def _bear(
-        self, newborn: Newborn, parent: Activation | None, depth: int
+        self,
+        newborn: Newborn,
+        parent: Activation | None,
+        depth: int,
+        charged: Account | None = None,
     ) -> Activation:
         forest = self._forest
         session_id = forest.ambient.new("s")
@@ -305,8 +316,8 @@ class Admission:
             newborn.record,
             newborn.background,
         )
+        forest.limiter.cover(child, charged=charged)
         forest.publish(child, header)
-        child.deadline = newborn.deadline
         return child
 
     def install(

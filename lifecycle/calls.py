@@ -25,6 +25,8 @@ from ..mailbox.events import CallEnded, Submitted
 from ..mailbox.message import Call, CallResult
 from ..mailbox.session import ANSWERS
 from .activation import Activation
+from .allowance import Refusal, Strand
+from .current import STRAND
 from .forest import Forest
 from .handle import Agent
 
@@ -57,6 +59,7 @@ class Calls:
         "_plan",
         "_scope",
         "_session",
+        "_strands",
         "over",
     )
 
@@ -79,16 +82,20 @@ class Calls:
         self._plan = plan
         self._narrowed = narrowed
         self._judged: list[CallResult | None] = []
-        self.over: bool = False
+        self._strands: list[Strand] = []
+        self.over: Refusal | None = None
 
     async def run(self, calls: tuple[Call, ...]) -> None:
-        """Run them all; `over` says whether a limit refused some (A-146)."""
+        """Run them all; `over` says which limit refused some, if one did (A-146)."""
         self._judged = [self._judge(call, place) for place, call in enumerate(calls)]
         self._ration(calls)
         self._activation.batch = set()
         if len(calls) == 1:
             await self._call(calls[0], 0)
         else:
+            allowance = self._activation.allowance
+            if allowance is not None and allowance.turn is not None:
+                self._strands = allowance.begin_batch(len(calls))
             async with anyio.create_task_group() as group:
                 sending: list[int] = []
                 for place, call in enumerate(calls):
@@ -98,34 +105,51 @@ class Calls:
                         group.start_soon(self._call, call, place)
                 if sending:
                     group.start_soon(self._in_order, calls, sending)
+            if allowance is not None and self._strands:
+                allowance.end_batch()
         self._activation.batch = None
+        if self._activation.allowance is not None:
+            self._activation.allowance.landed(self._session.usage.tool_calls)
 
     def _ration(self, calls: tuple[Call, ...]) -> None:
         """Refuse the calls beyond the limit, in their order; answers are not spending.
 
         The batch lands all the same, and then the agent is stopped (A-146, A-147).
         """
-        limit = self._activation.bound.limits.tool_calls
-        if limit is None:
+        allowance = self._activation.allowance
+        if allowance is None:
             return
-        left = limit - self._session.usage.tool_calls
-        for place, call in enumerate(calls):
-            if self._judged[place] is not None or call.name in ANSWERS:
-                continue
-            if left > 0:
-                left -= 1
-                continue
-            text = f"not run: the limit tool_calls={limit} is spent"
-            self._judged[place] = CallResult(text, "tool-call-budget")
-            self.over = True
+        spending = [
+            place
+            for place, call in enumerate(calls)
+            if self._judged[place] is None and call.name not in ANSWERS
+        ]
+        made = self._session.usage.tool_calls
+        runs, self.over = allowance.ration(len(spending), made)
+        if self.over is not None:
+            refused = CallResult(f"not run: {self.over}", self.over.cause)
+            for place in spending[runs:]:
+                self._judged[place] = refused
 
     async def _in_order(self, calls: tuple[Call, ...], places: list[int]) -> None:
         """What one batch sends is accepted in the order of its calls (R-035)."""
         for place in places:
             await self._call(calls[place], place)
 
-    @protected
     async def _call(self, call: Call, place: int) -> None:
+        """Run one call; where places are scarce, as a strand of its own."""
+        if not self._strands:
+            await self._answer(call, place)
+            return
+        strand = self._strands[place]
+        STRAND.set(strand)
+        try:
+            await self._answer(call, place)
+        finally:
+            self._forest.limiter.end_strand(strand)
+
+    @protected
+    async def _answer(self, call: Call, place: int) -> None:
         activation = self._activation
         session = self._session
         if activation.stopped:

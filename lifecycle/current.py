@@ -1,8 +1,9 @@
 """Which agent's turn the running code belongs to.
 
-Lives here: one context variable, set by the driver for each turn.  It reaches tools,
-models, their tasks and their threads, and nothing that senders run.  It decides who
-would wait for itself (R-217), never who may do something.
+Lives here: context variables, set by the driver for each turn.  They reach tools,
+models, their tasks and their threads, and nothing that senders run.  They decide who
+would wait for itself (R-217), and whose place is free while it waits (A-186), never who
+may do something.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ from contextvars import ContextVar
 
 from ..mailbox.errors import SelfWaitError
 from .activation import Activation, Life
+from .allowance import Strand
 
-__all__ = ["CURRENT", "current_activation", "forbid_waiting_for"]
+__all__ = ["CURRENT", "STRAND", "current_activation", "forbid_waiting_for"]
 
 CURRENT: ContextVar[tuple[Activation, int] | None] = ContextVar(
     "ramet_turn", default=None
 )
 """The activation, and the number of its turn."""
+
+STRAND: ContextVar[Strand | None] = ContextVar("ramet_strand", default=None)
+"""The piece of a turn that needs a place to run; set where concurrency is limited."""
 
 
 def current_activation() -> Activation | None:

@@ -24,7 +24,7 @@ from ..mailbox.events import RequestFailed, StepEnded
 from .activation import Activation, Closing, Life
 from .calls import Calls, log_submission, passes_through
 from .compacting import shorten_by, text_of
-from .current import CURRENT
+from .current import CURRENT, STRAND
 from .forest import Forest
 from .handle import Agent
 from .notices import promotable
@@ -79,10 +79,9 @@ class Driver:
             if activation.gone:
                 return
             forest.end_turn(activation, finish)
-            if activation.life is not Life.LIVE or not forest.open_turn(activation):
+            if activation.life is not Life.LIVE or not forest.go_on(activation):
                 break
-        activation.driving = False
-        forest.rest(activation)
+        forest.rest_driver(activation)
         if fatal is not None:
             raise fatal
         if activation.on_idle is not None and not activation.gone:
@@ -92,12 +91,15 @@ class Driver:
 
     async def _turn(self, activation: Activation) -> Finish:
         turn = _Turn(self._forest, self._stage, self._backend, activation, self._agent)
-        deadline = activation.deadline
+        allowance = activation.allowance
         CURRENT.set((activation, activation.session.turn))
         try:
             with self._backend.shield() as activation.scope:
-                if deadline is not None:
-                    activation.scope.deadline = deadline
+                if allowance is not None:
+                    if allowance.deadline is not None:
+                        activation.scope.deadline = allowance.deadline
+                    if allowance.place is not None:
+                        STRAND.set(allowance.begin_turn())
                 return await turn.run()
         except SendUnknownError:
             return Finish("cancelled", "drain", "the store failed")
@@ -105,8 +107,9 @@ class Driver:
             return turn.failed("unclassified", text_of(error))
         finally:
             turn.keep_partial()
-        if not activation.stopped and deadline is not None:
-            return stopped_by(activation, "call_s", self._forest.ambient.now_ms())
+        if not activation.stopped and allowance is not None and allowance.call_s:
+            now = self._forest.ambient.now_ms()
+            return stopped_by(activation, allowance.call_s, now)
         return Finish("cancelled", "cancelled")
 
 
@@ -203,10 +206,10 @@ class _Turn:
     def _refused(self) -> Finish | None:
         """Why the next request may not be made, if it may not."""
         activation = self._activation
-        requests = activation.bound.limits.requests
-        if requests is not None and self._session.usage.requests >= requests:
-            now = self._forest.ambient.now_ms()
-            return stopped_by(activation, "requests", now)
+        if activation.allowance is not None:
+            most = activation.allowance.requests
+            if most is not None and self._session.usage.requests >= most.value:
+                return stopped_by(activation, most, self._forest.ambient.now_ms())
         ledger, model = activation.ledger, activation.bound.model
         counts = ledger is not None and ledger.contract.kind in ("choice", "schema")
         if counts and model is not None and not model.capabilities.narrowing:
@@ -368,8 +371,8 @@ class _Turn:
         ledger = self._activation.ledger
         now = self._forest.ambient.now_ms()
         self._plan = None
-        if calls.over:
-            return stopped_by(self._activation, "tool_calls", now)
+        if calls.over is not None:
+            return stopped_by(self._activation, calls.over, now)
         if ledger is None:
             return None
         self._decision = ledger.landed()
@@ -393,6 +396,8 @@ class _Turn:
         children = list(activation.children.values())
         if activation.bound.policy.at_reply == "cancel" or finish.status != "completed":
             self._forest.close(children, Closing("cancelled", "its parent replied"))
+        if activation.allowance is not None:
+            self._forest.limiter.leave(activation.allowance)
         while activation.children:
             for child in list(activation.children.values()):
                 await until_gone(self._backend, child)

@@ -35,6 +35,8 @@ from ..mailbox.message import ASSIGNING
 from ..mailbox.store import KeyRow
 from ..mailbox.writer import Gate
 from .activation import Activation, Closing, Life, may_settle
+from .allowance import Refusal
+from .limiter import Limiter
 from .notices import promotable
 from .telling import Telling, telling_at_end
 
@@ -66,6 +68,7 @@ class Forest:
         self.errors: list[tuple[Activation, Exception]] = []
         self.on_closing: Callable[[Activation], None] | None = None
         self.view: Callable[[Activation], str] = _unseen
+        self.limiter: Limiter = Limiter(self.let_run, self.expire)
         self._spawn = spawn
 
     # -- the log -----------------------------------------------------------------------
@@ -154,6 +157,8 @@ class Forest:
                 activation.ticket, partial(self.keys.is_durable, sender, key)
             )
         if given == "wakeup" and not activation.driving:
+            if activation.allowance is not None:
+                self.limiter.expect(activation, activation.allowance)
             self.gate.when_durable(activation.ticket, partial(self.wake, activation))
         return message_id
 
@@ -171,13 +176,46 @@ class Forest:
     def wake(self, activation: Activation) -> None:
         """Open a turn in this span, if something is claimable, and start a driver."""
         if (
-            not activation.driving
-            and activation.life is Life.LIVE
-            and self.gate.failed is None
-            and self.open_turn(activation)
+            activation.driving
+            or activation.life is not Life.LIVE
+            or self.gate.failed is not None
         ):
+            return
+        allowance = activation.allowance
+        if allowance is not None and not self.limiter.may_run(activation, allowance):
+            return
+        if self.open_turn(activation):
             activation.driving = True
+            if allowance is not None:
+                self.limiter.starts(allowance)
             self._spawn(activation)
+
+    def let_run(self, activation: Activation) -> bool:
+        """Wake an agent that has a place now, once what it is to claim is durable.
+
+        Says whether it runs, or will.
+        """
+        if activation.ticket > self.gate.durable and self.gate.failed is None:
+            self.gate.when_durable(activation.ticket, partial(self.wake, activation))
+            return True
+        self.wake(activation)
+        return activation.driving
+
+    def go_on(self, activation: Activation) -> bool:
+        """Open the next turn of a driver; says whether there is one, now."""
+        allowance = activation.allowance
+        if allowance is not None and not self.limiter.may_go_on(activation, allowance):
+            return False
+        return self.open_turn(activation)
+
+    @protected
+    def rest_driver(self, activation: Activation) -> None:
+        """A driver is over: its agent comes to rest, ends, or waits for its place."""
+        activation.driving = False
+        self.rest(activation)
+        allowance = activation.allowance
+        if allowance is not None and activation.life is not Life.GONE:
+            self.limiter.rested(activation, allowance)
 
     def open_turn(self, activation: Activation) -> bool:
         """Claim what the next turn claims; says whether there is one."""
@@ -203,6 +241,8 @@ class Forest:
         self.promote(activation, now)
         if session.calls is not None:
             self._close_batch(activation, now)
+        if activation.allowance is not None:
+            activation.allowance.landed(session.usage.tool_calls)
         if session.interrupted is not None:
             detail = f"interrupted by {session.interrupted}"
             finish = Finish("cancelled", "interrupted", detail)
@@ -268,8 +308,13 @@ class Forest:
         ):
             return
         self.log(activation, Interrupted(by, self.ambient.now_ms()))
+        self._cancel_turn(activation)
+
+    def _cancel_turn(self, activation: Activation) -> None:
         if activation.scope is not None:
             activation.scope.cancel()
+        if activation.allowance is not None:
+            self.limiter.let_end(activation, activation.allowance)
 
     # -- rest and end ------------------------------------------------------------------
 
@@ -335,6 +380,8 @@ class Forest:
             if parent.children is not None:
                 del parent.children[activation.id]
         self._fire_gone(activation)
+        if activation.allowance is not None:
+            self.limiter.ended(activation, activation.allowance)
 
     def _fire_gone(self, activation: Activation) -> None:
         callbacks = (*(activation.on_gone or ()), *(activation.on_idle or ()))
@@ -343,6 +390,32 @@ class Forest:
             self.gate.forget_epoch(activation.id, activation.ticket)
         for callback in callbacks:
             callback()
+
+    @protected
+    def expire(self, activation: Activation, refusal: Refusal) -> None:
+        """End what an agent without a turn is asked for, since a limit is spent.
+
+        It waited for its place when the last start was over, or for its children when
+        the time of its call was.
+        """
+        session = activation.session
+        if session.returning and session.assignment is not None:
+            now = self.ambient.now_ms()
+            self.conclude(
+                activation,
+                Concluded(
+                    session.assignment,
+                    "stopped",
+                    refusal.cause,
+                    now,
+                    axis=refusal.axis,
+                    detail=str(refusal),
+                ),
+            )
+        while activation.life is Life.LIVE and self.open_turn(activation):
+            stopped = Finish("stopped", refusal.cause, str(refusal))
+            self.end_turn(activation, stopped)
+        self.rest(activation)
 
     def _tell(
         self, activation: Activation, parent: Activation | None, now: int
@@ -393,8 +466,7 @@ class Forest:
         for one in fresh:
             if self.on_closing is not None:
                 self.on_closing(one)
-            if one.scope is not None:
-                one.scope.cancel()
+            self._cancel_turn(one)
         for one in reversed(list(found)):
             self.rest(one)
 

@@ -227,6 +227,11 @@ class Inquiry:
         runtime = self._runtime
         session_id = await self._place(message_id)
         self._forbid_own(session_id, message_id)
+        async with runtime.lending():
+            return await self._wait(session_id, message_id)
+
+    async def _wait(self, session_id: str, message_id: str) -> Outcome[Any]:
+        runtime = self._runtime
         changed = _Changed()
         runtime.waits.enter()
         try:

@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 
 from ..actors.agent import AgentSpec
-from ..actors.budget import Limits, check_enforced
+from ..actors.budget import Limits, check_limits
 from ..actors.model import Model
 from ..actors.policy import Policy
 from ..mailbox.backend import current_backend
@@ -82,7 +82,7 @@ async def open(  # noqa: A001
     policy = Policy() if policy is None else policy
     if not isinstance(policy, Policy):
         raise UsageError("policy must be a Policy")
-    check_enforced(limits)
+    check_limits(limits)
     opened = open_store(store)
     body: BaseException | None = None
     failures: list[Exception] = []

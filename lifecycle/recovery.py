@@ -45,6 +45,7 @@ __all__ = [
 _UNKNOWN = "the process ended during this call: whether it took effect is not known"
 
 _MOST_BELOW = 1_000_000
+_PAGE = 200
 
 _NOBODY = bind(AgentSpec("nobody"), Policy(), None)
 
@@ -54,13 +55,16 @@ class Loaded:
     """A stored session, read back.
 
     `answers` says for unanswered calls of an open turn what is stored under their keys;
-    `below` are its children with something to close or to tell.
+    `below` are its children with something to close or to tell.  `agents` and
+    `tool_calls` are what it and those below it spent of its own limits.
     """
 
     id: str
     session: Session
     answers: dict[int, KeyRow] = attrs.field(factory=dict)
     below: list[Loaded] = attrs.field(factory=list)
+    agents: int = 0
+    tool_calls: int = 0
 
 
 async def load(storage: Storage, session_id: str) -> Loaded:
@@ -70,6 +74,7 @@ async def load(storage: Storage, session_id: str) -> Loaded:
         NotResumableError: there is no such session, or its log cannot be read.
     """
     top = await _load_one(storage, session_id)
+    await _count_spent(storage, top)
     queue = [top]
     for _ in range(_MOST_BELOW):
         if not queue:
@@ -81,6 +86,24 @@ async def load(storage: Storage, session_id: str) -> Loaded:
             if child.session.header.kind == "oneshot":
                 queue.append(child)
     return top
+
+
+async def _count_spent(storage: Storage, top: Loaded) -> None:
+    """Read what was spent of a session's own limits, where it has such limits."""
+    limits = top.session.header.spec.limits
+    if limits.tool_calls is not None:
+        _, subtree = await storage.read(Reader.usage, top.id)
+        top.tool_calls = subtree.tool_calls
+    if limits.agents is None:
+        return
+    queue: list[tuple[str, str | None]] = [(top.id, None)]
+    while queue and top.agents < limits.agents:
+        parent, after = queue.pop()
+        rows = await storage.read(Reader.children, parent, after, _PAGE)
+        top.agents += len(rows)
+        queue += [(row.session, None) for row in rows]
+        if len(rows) == _PAGE:
+            queue.append((parent, rows[-1].session))
 
 
 async def _load_one(storage: Storage, session_id: str) -> Loaded:

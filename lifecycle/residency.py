@@ -200,6 +200,7 @@ class Residency:
                 orphan.parent = activation
                 activation.children = activation.children or {}
                 activation.children[orphan.id] = orphan
+                forest.limiter.adopt(activation, orphan)
         recover_children(forest, loaded, activation)
         if session.inbox.claimable:
             runtime.gate.when_durable(
@@ -244,6 +245,9 @@ class Residency:
             ledger = Ledger(contract, bound.policy.nudges)
         activation = Activation(
             loaded.id, loaded.session, parent, bound, installation, ledger
+        )
+        runtime.forest.limiter.cover(
+            activation, agents=loaded.agents, tool_calls=loaded.tool_calls
         )
         return activation, changed
 

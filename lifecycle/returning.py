@@ -24,6 +24,7 @@ from ..actors.verdict import Contract
 from ..mailbox.canonical import read_canonical
 from ..mailbox.events import Concluded, Created
 from .activation import Activation
+from .allowance import Refusal
 from .readers import outcome_from
 
 __all__ = [
@@ -39,13 +40,6 @@ __all__ = [
     "shown",
     "stopped_by",
 ]
-
-STOPS = {
-    "call_s": "call-timeout",
-    "tool_calls": "tool-call-budget",
-    "requests": "request-budget",
-}
-"""The cause of a turn that a limit stopped, by its axis."""
 
 _HOW = """You were asked for one result; you end by returning it with the tool reply.
 Text that you write without it reaches nobody."""
@@ -149,13 +143,14 @@ def concluded_by(activation: Activation, finish: Finish, now: int) -> Finish:
     return attrs.evolve(finish, conclusion=conclusion)
 
 
-def stopped_by(activation: Activation, axis: str, now: int) -> Finish:
+def stopped_by(activation: Activation, refusal: Refusal, now: int) -> Finish:
     """A limit stopped the turn, and names its axis (A-044)."""
-    finish = Finish("stopped", STOPS[axis], f"the limit {axis} is spent")
+    finish = Finish("stopped", refusal.cause, str(refusal))
     finish = concluded_by(activation, finish, now)
     if finish.conclusion is None:
         return finish
-    return attrs.evolve(finish, conclusion=attrs.evolve(finish.conclusion, axis=axis))
+    named = attrs.evolve(finish.conclusion, axis=refusal.axis)
+    return attrs.evolve(finish, conclusion=named)
 
 
 def child_outcome(activation: Activation) -> Outcome[Any]:

@@ -31,9 +31,12 @@ from ..mailbox.store import KeyRow, Reader
 from ..mailbox.writer import Gate
 from .activation import Activation
 from .admission import Admission
+from .alarms import Alarms
+from .allowance import Account
 from .driver import Driver
 from .forest import Forest
 from .handle import Agent, Owner, handle_of
+from .lending import Lending
 from .models import Models
 from .observe import Stage
 from .returning import child_view
@@ -126,10 +129,19 @@ class Runtime:
         self.gate.on_error = self._note_error
         self.forest.on_closing = self._tell_closing
         self.forest.view = self._view
+        limiter = self.forest.limiter
+        limiter.clock = anyio.current_time
+        limiter.alarm = Alarms(backend, self._note_error).set
+        if limits is not None and limits.bounded:
+            limiter.run = Account(limits, "the run", now=anyio.current_time())
 
     def agent(self, activation: Activation) -> Agent:
         """The handle of an activation."""
         return handle_of(activation, self.owner)
+
+    def lending(self) -> Lending:
+        """The block around a wait for another agent."""
+        return Lending(self.forest.limiter, self.backend)
 
     # -- specs -------------------------------------------------------------------------
 
@@ -163,8 +175,6 @@ class Runtime:
         bound = self.bound.get(spec)
         if bound is None:
             bound = bind(spec, self.policy, self.models.of(spec.model))
-            if self.limits is not None:
-                bound = bound.within(self.limits)
             self.bound[spec] = bound
         return bound
 

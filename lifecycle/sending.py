@@ -15,8 +15,7 @@ import anyio
 import attrs
 
 from ..actors.agent import AgentSpec
-from ..actors.bound import BoundSpec
-from ..actors.budget import Limits, check_enforced
+from ..actors.budget import Limits, check_limits
 from ..actors.contract import Contract, Reply
 from ..actors.errors import DeclarationError
 from ..actors.outcome import Outcome
@@ -82,7 +81,6 @@ class Sending:
             bound,
             contract,
             None if contract is None else runtime.declare(contract),
-            deadline=None if contract is None else _deadline(bound),
         )
         async with runtime.asked("host", None):
             activation = runtime.admission.start_root(newborn)
@@ -192,13 +190,12 @@ class Sending:
             contract = Reply()
         if not isinstance(contract, Contract):
             raise DeclarationError(f"contract must be a Contract, not {contract!r}")
-        check_enforced(limits)
+        check_limits(limits)
         bound = self._runtime.bind(spec)
         if limits is not None:
             bound = bound.within(limits)
         record = self._runtime.declare(contract)
-        deadline = _deadline(bound)
-        return Newborn("oneshot", bound, contract, record, background, deadline)
+        return Newborn("oneshot", bound, contract, record, background)
 
     async def call(
         self,
@@ -232,18 +229,22 @@ class Sending:
                 known=known,
                 accepted=accepted,
             )
-            activation = runtime.forest.live.get(started.child_id)
-            if activation is not None:
-                await until_gone(runtime.backend, activation)
         except BaseException:
             await self._call_off(accepted)
             raise
-        if activation is not None:
-            return await self._told(activation)
-        outcome = await self._inquiry.outcome(started.message_id)
-        if outcome is None:
-            return await self._inquiry.wait(started.message_id)
-        return outcome
+        activation = runtime.forest.live.get(started.child_id)
+        if activation is None:
+            outcome = await self._inquiry.outcome(started.message_id)
+            if outcome is None:
+                return await self._inquiry.wait(started.message_id)
+            return outcome
+        async with runtime.lending() as lending:
+            try:
+                await until_gone(lending, activation)
+            except BaseException:
+                await self._call_off(accepted)
+                raise
+        return await self._told(activation)
 
     async def _call_off(self, accepted: list[str]) -> None:
         """End what a call started, shielded and bounded; it is stored on return."""
@@ -386,13 +387,6 @@ class Sending:
         blocks = to_blocks(content)
         digest = "" if key is None else self._runtime.forest.digest(operation, blocks)
         return Send(operation, blocks, digest, asked, key)
-
-
-def _deadline(bound: BoundSpec) -> float | None:
-    """When a returning agent's time is over, by the backend's clock."""
-    if bound.limits.call_s is None:
-        return None
-    return anyio.current_time() + bound.limits.call_s
 
 
 def _with(send: Send, stored: KeyRow | None) -> Send:

@@ -559,15 +559,18 @@ class Supervisor:
 
     async def _until_gone(self, activation: Activation) -> None:
         await anyio.lowlevel.checkpoint_if_cancelled()
-        await until_gone(self._runtime.backend, activation)
+        async with self._runtime.lending() as lending:
+            await until_gone(lending, activation)
 
     async def _until_idle(self, activation: Activation) -> None:
         await anyio.lowlevel.checkpoint_if_cancelled()
         runtime = self._runtime
-        while activation.life is not Life.GONE and (
-            activation.session.open is not None or activation.session.inbox.claimable
-        ):
-            if activation.on_idle is None:
-                activation.on_idle = []
-            await runtime.backend.wait(activation.on_idle.append)
+        async with runtime.lending():
+            while activation.life is not Life.GONE and (
+                activation.session.open is not None
+                or activation.session.inbox.claimable
+            ):
+                if activation.on_idle is None:
+                    activation.on_idle = []
+                await runtime.backend.wait(activation.on_idle.append)
         await runtime.gate.wait(activation.ticket)

@@ -8,6 +8,7 @@ to the caller, so that a caller who is cancelled leaves a teardown that still co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import anyio
 
@@ -128,7 +129,15 @@ def when_gone(activation: Activation, callback: Callable[[], None]) -> None:
     activation.on_gone.append(callback)
 
 
-async def until_gone(backend: Backend, activation: Activation) -> None:
+class Waiter(Protocol):
+    """What waits for a callback: the backend, or a wait in which a place is lent."""
+
+    async def wait(self, register: Callable[[Callable[[], None]], None]) -> None:
+        """Wait until the callback that is registered was called."""
+        ...
+
+
+async def until_gone(waiter: Waiter, activation: Activation) -> None:
     """Wait until an activation is gone."""
     if activation.life is not Life.GONE:
-        await backend.wait(lambda done: when_gone(activation, done))
+        await waiter.wait(lambda done: when_gone(activation, done))

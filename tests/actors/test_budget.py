@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ramet.actors.budget import AXES, Limits, check_enforced
+from ramet.actors.budget import (
+    AXES,
+    CAUSES,
+    Limits,
+    axis_of,
+    check_limits,
+    spent,
+)
 from ramet.mailbox.errors import UsageError
 from ramet.mailbox.events import LimitsRecord
 from tests.vectors import rows
@@ -108,18 +115,34 @@ def test_the_narrower_of_two_is_never_wider_than_either(
         assert getattr(both, axis) == (min(set_values) if set_values else None)
 
 
-def test_limits_that_are_enforced_or_unset_are_taken() -> None:
-    for limits in (None, Limits(), Limits(requests=1, tool_calls=1, call_s=1)):
-        check_enforced(limits)
+@given(LIMITS)
+def test_limits_are_bounded_where_an_axis_is_set(limits: Limits) -> None:
+    assert limits.bounded is (limits != Limits())
 
 
-@pytest.mark.parametrize("axis", ["concurrency", "agents", "start_deadline_s"])
-def test_an_axis_that_is_not_enforced_yet_is_refused_and_not_ignored(axis: str) -> None:
-    with pytest.raises(UsageError, match=f"limit {axis} is not enforced"):
-        check_enforced(Limits(**{axis: 1}))
+def test_a_cause_names_its_axis_and_an_axis_its_cause() -> None:
+    assert set(CAUSES) == set(AXES) - {"concurrency"}
+    for axis, cause in CAUSES.items():
+        assert axis_of(cause) == axis
+    assert axis_of("cancelled") is None
+    assert axis_of(None) is None
+
+
+@pytest.mark.case("A-153")
+def test_a_stop_is_one_line_that_names_the_axis_and_what_stays() -> None:
+    line = spent("start_deadline_s", 2.5, "the run")
+    assert line == (
+        "the limit start_deadline_s=2.5 of the run is spent; what was finished before"
+        " stays completed and readable"
+    )
+
+
+@pytest.mark.parametrize("axis", [None, *AXES])
+def test_limits_of_every_axis_are_taken(axis: str | None) -> None:
+    check_limits(None if axis is None else Limits(**{axis: 1}))
 
 
 @pytest.mark.parametrize("limits", [7, {"requests": 1}])
 def test_what_is_no_limits_is_refused(limits: Any) -> None:
     with pytest.raises(UsageError, match="limits must be Limits"):
-        check_enforced(limits)
+        check_limits(limits)

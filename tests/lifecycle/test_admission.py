@@ -458,14 +458,14 @@ def test_header_activation_and_first_message_are_written_together() -> None:
     assert stage.woods.driven == [made]
 
 
-def test_a_returning_root_has_a_ledger_and_a_deadline() -> None:
+def test_a_returning_root_has_a_ledger() -> None:
     stage = scene()
     contract = Reply()
-    newborn = Newborn("headless", bound_of(), contract, "{}", deadline=9.5)
+    newborn = Newborn("headless", bound_of(), contract, "{}")
     made = stage.admission.start_root(newborn)
     assert made.ledger is not None
     assert made.ledger.contract is contract
-    assert made.deadline == 9.5
+    assert made.allowance is None
     assert made.session.header.contract == "{}"
     stage.woods.forest.draining = Closing("drain")
     with pytest.raises(DrainingError):

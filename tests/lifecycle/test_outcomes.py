@@ -552,22 +552,6 @@ async def test_a_choice_or_a_schema_is_blocked_where_the_tools_cannot_be_narrowe
             outcome.unwrap()
 
 
-@pytest.mark.parametrize("axis", ["concurrency", "agents", "start_deadline_s"])
-async def test_a_limit_that_is_not_enforced_is_refused_by_name(
-    stage: Stage, axis: str
-) -> None:
-    limits = ramet.Limits(**{axis: 1})
-    with pytest.raises(ramet.UsageError, match=axis):
-        AgentSpec("worker", limits=limits)
-    with pytest.raises(ramet.UsageError, match=axis):
-        async with ramet.open(":memory:", limits=limits):
-            pass
-    async with ramet.open(":memory:") as sup:
-        root = await sup.start_root(LEAD, interactive=True)
-        with pytest.raises(ramet.UsageError, match=axis):
-            await sup.call(root, LEAD, "go", limits=limits)
-
-
 @pytest.mark.case("A-051", "A-050")
 async def test_a_call_that_is_cancelled_before_it_is_durable_leaves_no_agent(
     stage: Stage,

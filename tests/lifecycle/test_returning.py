@@ -24,6 +24,7 @@ from ramet.actors.submission import (
 from ramet.actors.tool import Tool
 from ramet.actors.turn import COMPLETED, Finish
 from ramet.lifecycle.activation import Activation
+from ramet.lifecycle.allowance import Refusal
 from ramet.lifecycle.returning import (
     child_outcome,
     child_view,
@@ -187,12 +188,14 @@ def test_the_end_of_a_turn_ends_the_assignment_of_a_returning_agent_only() -> No
     ],
 )
 def test_a_spent_limit_stops_and_names_its_axis(axis: str, cause: str) -> None:
-    finish = stopped_by(asked(), axis, 9)
+    refusal = Refusal(axis, 3, "the run")
+    finish = stopped_by(asked(), refusal, 9)
     assert (finish.status, finish.cause) == ("stopped", cause)
     assert finish.conclusion == Concluded(
-        "m", "stopped", cause, 9, axis=axis, detail=f"the limit {axis} is spent"
+        "m", "stopped", cause, 9, axis=axis, detail=str(refusal)
     )
-    assert stopped_by(resident(), axis, 9).conclusion is None
+    assert str(refusal).startswith(f"the limit {axis}=3 of the run is spent")
+    assert stopped_by(resident(), refusal, 9).conclusion is None
 
 
 # Outcomes and views.
