@@ -70,3 +70,5 @@ class Lending:
         if place is not None and place.queued:
             with anyio.CancelScope(shield=True):
                 await self._backend.wait(strand.allowance.back.append)
+            if not place.held:
+                await self._backend.check_cancelled()

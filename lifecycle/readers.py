@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import attrs
 
+from ..actors.budget import axis_of
 from ..actors.contract import Contract, contract_from_text
 from ..actors.outcome import Acceptance, Outcome, TreeUsage
 from ..mailbox.errors import (
@@ -257,6 +258,7 @@ def outcome_in(
             return Outcome(
                 status=event.status,
                 cause=event.cause,
+                axis=axis_of(event.cause),
                 detail=event.detail,
                 usage=usage,
                 message_id=message_id,
@@ -353,9 +355,11 @@ def explain_session(activation: Activation) -> Explanation:
         detail = f": {closing.detail}" if closing and closing.detail else ""
         why = f"it is closing by {cause}{detail}"
     elif state == "running" and session.open is not None:
-        why = _explain_turn(session, compacting=activation.compacting)
+        turn = _explain_turn(session, compacting=activation.compacting)
+        why = f"{turn}{_explain_place(activation)}"
     elif state == "running":
-        why = f"{len(session.inbox.waiting)} messages wait for its next turn"
+        count = len(session.inbox.waiting)
+        why = f"{count} messages wait for its next turn{_explain_place(activation)}"
     elif state == "waiting":
         names = ", ".join(list(activation.children or ())[:5])
         count = len(activation.children or ())
@@ -368,6 +372,13 @@ def explain_session(activation: Activation) -> Explanation:
     else:
         why = "it is idle: nothing waits and it owns no live child"
     return Explanation(activation.id, state, why)
+
+
+def _explain_place(activation: Activation) -> str:
+    allowance = activation.allowance
+    if allowance is None or allowance.place is None or not allowance.place.queued:
+        return ""
+    return "; it waits for a place (concurrency)"
 
 
 def _explain_turn(session: Session, *, compacting: bool = False) -> str:
