@@ -42,7 +42,8 @@ PURE = frozenset(
             "schema scope submission tool tool_signature turn verdict"
         ),
         "lifecycle": (
-            "activation admission errors forest notices prose readers returning telling"
+            "activation admission allowance concurrency errors forest limiter notices "
+            "prose readers returning telling"
         ),
     }.items()
     for name in names.split()

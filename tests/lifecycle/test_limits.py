@@ -35,6 +35,7 @@ BACKENDS: tuple[Backend, ...] = ("asyncio", "trio")
 SEEDS = range(4)
 
 R = TypeVar("R")
+T = TypeVar("T", bound=Callable[..., None])
 Scene = Callable[["Hall"], Awaitable[R]]
 
 
@@ -115,10 +116,11 @@ def staged(
     return result
 
 
-def both(function: Callable[..., None]) -> Callable[..., None]:
+def both(function: T) -> T:
     """A test that is played on both backends, under a few schedules."""
-    with_seeds = pytest.mark.parametrize("seed", SEEDS)(function)
-    return pytest.mark.parametrize("backend", BACKENDS)(with_seeds)
+    with_seeds: T = pytest.mark.parametrize("seed", SEEDS)(function)
+    with_both: T = pytest.mark.parametrize("backend", BACKENDS)(with_seeds)
+    return with_both
 
 
 async def root_of(hall: Hall) -> Agent:
@@ -373,8 +375,8 @@ def test_an_agent_waits_for_its_children_only_while_no_other_call_of_it_runs(
         sup, root = hall.supervisor, await root_of(hall)
         begun = await sup.start_call(root, top, "go")
         await hold.reached()
-        while len(await sup.children(begun.child_id)) < 2:
-            await anyio.sleep(1)
+        await anyio.sleep(1)
+        assert len(await sup.children(begun.child_id)) == 2
         assert "leaf" not in hall.order
         hold.open()
         assert (await sup.wait(begun.message_id)).unwrap() == "done"
@@ -634,6 +636,7 @@ def test_after_the_start_deadline_nobody_starts_and_who_runs_goes_on(
             await anyio.sleep(30)
             return ramet.ModelResponse(calls=(reply("late"),))
 
+        began = anyio.current_time()
         sup, root = hall.supervisor, await root_of(hall)
         first = await sup.start_call(
             root, AgentSpec("slow", model=hall.mind(slow)), "x"
@@ -655,13 +658,7 @@ def test_after_the_start_deadline_nobody_starts_and_who_runs_goes_on(
         assert hall.order == ["slow"]
         assert of(hall.log(queued.child_id), Concluded)[0].axis == "start_deadline_s"
 
-    async def timed(hall: Hall) -> None:
-        nonlocal began
-        began = anyio.current_time()
-        await scene(hall)
-
-    began = 0.0
-    staged(timed, backend, seed, limits, Policy(notices="quiet"))
+    staged(scene, backend, seed, limits, Policy(notices="quiet"))
 
 
 # The time of a call.
@@ -728,9 +725,8 @@ def test_a_call_that_only_waits_for_its_children_ends_in_time(
         outcome = await sup.call(root, top, "go", limits=Limits(call_s=60))
         assert (outcome.status, outcome.axis) == ("stopped", "call_s")
         assert anyio.current_time() == pytest.approx(began + 60)
-        assert not await sup.children(outcome.session_id) or all(
-            [line.state == "gone" for line in await sup.children(outcome.session_id)]
-        )
+        below_it = await sup.children(outcome.session_id)
+        assert [line.state for line in below_it] == ["gone"]
 
     limits = Limits(concurrency=1)
     staged(scene, backend, seed, limits, Policy(notices="quiet"))
