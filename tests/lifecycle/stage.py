@@ -150,6 +150,7 @@ class Stage:
         *,
         specs: Iterable[AgentSpec] = (LEAD, SCOUT, DIGGER, ORACLE),
         policy: Policy | None = None,
+        limits: ramet.Limits | None = None,
         report: bool = True,
     ) -> AsyncIterator[Supervisor]:
         """Open the store and record what happens; the block ends within `HANG_S`."""
@@ -161,6 +162,7 @@ class Stage:
                 specs=specs,
                 model=model,
                 policy=policy,
+                limits=limits,
             ) as supervisor:
                 supervisor.observe(self.observer)
                 if report:
