@@ -7,6 +7,7 @@ unbounded and prints as such (A-142, A-143).  What is spent is counted by
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -14,7 +15,16 @@ import attrs
 from ..mailbox.errors import UsageError
 from ..mailbox.events import LimitsRecord
 
-__all__ = ["AXES", "CAUSES", "Limits", "axis_of", "check_limits", "spent"]
+__all__ = [
+    "AXES",
+    "CAUSES",
+    "Limits",
+    "axis_of",
+    "check_limits",
+    "read_limits",
+    "spent",
+    "stated",
+]
 
 AXES = (
     "concurrency",
@@ -115,6 +125,43 @@ class Limits:
         return ", ".join(
             f"{axis}={'unbounded' if value is None else value}" for axis, value in shown
         )
+
+
+def stated(limits: Limits, sources: Mapping[str, str] | None = None) -> str:
+    """Every axis in order, with its value or `unbounded`, and where it comes from.
+
+    Args:
+        limits: what is in force.
+        sources: who set an axis; an axis that is set by nobody named is `given`.
+    """
+    parts = []
+    for axis in AXES:
+        value = getattr(limits, axis)
+        source = "default" if value is None else "given"
+        source = (sources or {}).get(axis, source)
+        parts.append(f"{axis}={'unbounded' if value is None else value} ({source})")
+    return ", ".join(parts)
+
+
+def read_limits(texts: Iterable[str]) -> Limits:
+    """Limits that are written as `AXIS=VALUE`, as on a command line.
+
+    Raises:
+        UsageError: an axis does not exist, or its value is no number of its kind.
+    """
+    values: dict[str, Any] = {}
+    for text in texts:
+        axis, _, value = text.partition("=")
+        if axis not in AXES:
+            names = ", ".join(AXES)
+            raise UsageError(f"there is no limit {axis!r}: the axes are {names}")
+        seconds = axis.endswith("_s")
+        try:
+            values[axis] = float(value) if seconds else int(value)
+        except ValueError:
+            kind = "number of seconds" if seconds else "whole number"
+            raise UsageError(f"limit {axis}: {value!r} is no {kind}") from None
+    return Limits(**values)
 
 
 def axis_of(cause: str | None) -> str | None:

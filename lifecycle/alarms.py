@@ -76,7 +76,7 @@ class Alarms:
 
     async def _run(self) -> None:
         while self._set:
-            self._ring(anyio.current_time())
+            self._ring(self._backend.now())
             if self._set:
                 with anyio.CancelScope(shield=True, deadline=self._queue[0][0]):
                     await self._backend.wait(self._register)

@@ -16,7 +16,7 @@ import anyio
 import attrs
 
 from ..actors.agent import AgentSpec
-from ..actors.budget import Limits
+from ..actors.budget import AXES, Limits, stated
 from ..actors.errors import OutcomeError
 from ..actors.outcome import Acceptance, Outcome, TreeUsage
 from ..actors.render import render
@@ -60,6 +60,7 @@ class Launch:
         prompt: what one agent is asked.
         spec: what that agent is made from.
         lines: where everything that happens is written as JSON, or `None`.
+        limits: what the command line allows; it stands before what the script says.
     """
 
     store: str
@@ -73,6 +74,19 @@ class Launch:
     prompt: str = ""
     spec: AgentSpec | None = None
     lines: JsonLines | None = None
+    limits: Limits = Limits()
+
+    def limited(self) -> tuple[Limits, dict[str, str]]:
+        """The limits of the run, and who set which axis."""
+        declared = None if self.script is None else self.script.limits
+        values: dict[str, float] = {}
+        sources: dict[str, str] = {}
+        for given, source in ((declared, "script"), (self.limits, "--limit")):
+            for axis in AXES:
+                value = None if given is None else getattr(given, axis)
+                if value is not None:
+                    values[axis], sources[axis] = value, source
+        return Limits(**values), sources  # type: ignore[arg-type]
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -119,6 +133,7 @@ async def _opened(launch: Launch, *specs: AgentSpec) -> AsyncIterator[Supervisor
         specs=specs,
         model=model,
         policy=None if script is None else script.policy,
+        limits=launch.limited()[0],
     ) as supervisor:
         supervisor.register_setup(report_setup())
         if launch.lines is not None:
@@ -168,12 +183,15 @@ async def launch_script(launch: Launch) -> Printed:
     """Run a script, or take its run up again."""
     script = launch.script
     assert script is not None
+    limits, sources = launch.limited()
     async with _opened(launch, script.root, *script.specs) as supervisor:
         run = ScriptRun(
             supervisor,
             script,
             data=launch.input,
             args=launch.args,
+            limits=limits,
+            sources=sources,
             model=_model_name(launch.model or script.model),
             about={
                 "model": launch.model,
@@ -191,12 +209,13 @@ async def launch_script(launch: Launch) -> Printed:
             else:
                 root = await run.take_up(launch.run)
                 watching.say(f"run {root.id} in {launch.store} goes on")
+            watching.say(f"limits: {stated(limits, sources)}")
             result = await run.finish(root)
         if result is None:
             run_id = "" if root is None else root.id
             usage = await supervisor.usage(run_id)
-            return _interrupted(watching, run_id, usage, launch.option)
-        return _script_end(watching, result)
+            return _interrupted(watching, run_id, usage, limits, launch.option)
+        return _script_end(watching, result, limits)
 
 
 def _model_name(model: object) -> str | None:
@@ -233,7 +252,7 @@ def _completed(run_id: str, value: Any) -> Outcome[Any]:
     )
 
 
-def _script_end(watching: _Watching, result: ScriptResult) -> Printed:
+def _script_end(watching: _Watching, result: ScriptResult, limits: Limits) -> Printed:
     error = result.error
     if error is None:
         outcome = _completed(result.run, result.value)
@@ -248,7 +267,7 @@ def _script_end(watching: _Watching, result: ScriptResult) -> Printed:
             detail=str(error),
             session_id=result.run,
         )
-    document = _document(watching, outcome, result.run, result.usage)
+    document = _document(watching, outcome, result.run, result.usage, limits)
     if error is None:
         return Printed(result=document, text=_shown(result.value), status=0)
     status = _STOPPED if result.status == "stopped" else _FAILED
@@ -264,7 +283,11 @@ def _started(launch: Launch, root: Agent) -> str:
 
 
 def _interrupted(
-    watching: _Watching, run_id: str, usage: TreeUsage, option: str = ""
+    watching: _Watching,
+    run_id: str,
+    usage: TreeUsage,
+    limits: Limits,
+    option: str = "",
 ) -> Printed:
     """A run that signals ended before it came to its own end (A-064)."""
     cause = "interrupted" if watching.interruption.count == 1 else "cancelled"
@@ -275,7 +298,7 @@ def _interrupted(
     if run_id:
         hint = f"interrupted; `ramet resume {run_id}{option}` goes on with it"
     return Printed(
-        result=_document(watching, outcome, run_id, usage),
+        result=_document(watching, outcome, run_id, usage, limits),
         text=None,
         status=_INTERRUPTED,
         hint=hint,
@@ -283,14 +306,18 @@ def _interrupted(
 
 
 def _document(
-    watching: _Watching, outcome: Outcome[Any], run_id: str, usage: TreeUsage
+    watching: _Watching,
+    outcome: Outcome[Any],
+    run_id: str,
+    usage: TreeUsage,
+    limits: Limits,
 ) -> HeadlessResult:
     return HeadlessResult(
         outcome=outcome,
         usage=usage.subtree,
         turns=usage.own.requests,
         duration_ms=watching.spent_ms,
-        limits=Limits(),
+        limits=limits,
         session_id=run_id,
     )
 
@@ -298,19 +325,21 @@ def _document(
 async def launch_prompt(launch: Launch) -> Printed:
     """Ask one headless agent."""
     assert launch.spec is not None
+    limits, sources = launch.limited()
     async with _opened(launch, launch.spec) as supervisor:
         result: HeadlessResult | None = None
         root: Agent | None = None
         message = ""
         async with _watched(supervisor) as watching:
-            headless = Headless(supervisor, launch.spec)
+            headless = Headless(supervisor, launch.spec, sources=sources)
             root, message = await headless.begin(launch.prompt)
             watching.say(_started(launch, root))
+            watching.say(f"limits: {stated(limits, sources)}")
             result = await headless.finish(root, message)
         if result is None or watching.interruption.count:
             session_id = "" if root is None else root.id
             usage = await supervisor.usage(session_id)
-            printed = _interrupted(watching, session_id, usage)
+            printed = _interrupted(watching, session_id, usage, limits)
             return attrs.evolve(printed, hint="interrupted")
         if result.is_error:
             return Printed(

@@ -21,6 +21,7 @@ import attrs
 
 from ..actors.agent import AgentSpec
 from ..actors.arguments import parse_arguments
+from ..actors.budget import AXES, read_limits
 from ..actors.outcome import TreeUsage
 from ..mailbox.errors import (
     InvalidArgumentsError,
@@ -116,6 +117,13 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--backend", choices=_BACKENDS, help="what it runs on; default: asyncio"
     )
     parser.add_argument(
+        "--limit",
+        metavar="AXIS=VALUE",
+        action="append",
+        default=[],
+        help=f"what the run may spend, and again for each of {', '.join(AXES)}",
+    )
+    parser.add_argument(
         "--output-format",
         choices=_FORMATS,
         default="text",
@@ -157,6 +165,7 @@ def _run(arguments: argparse.Namespace) -> int:
         model=arguments.model,
         backend=arguments.backend or "asyncio",
         script=script,
+        limits=read_limits(arguments.limit),
         input=value,
         args=tuple(arguments.words),
     )
@@ -181,6 +190,7 @@ def _run_prompt(arguments: argparse.Namespace) -> int:
         model=arguments.model,
         backend=arguments.backend or "asyncio",
         prompt=arguments.prompt,
+        limits=read_limits(arguments.limit),
         spec=AgentSpec("agent"),
     )
     return _go(arguments, launch)
@@ -210,6 +220,7 @@ def _resume(arguments: argparse.Namespace) -> int:
         model=arguments.model,
         backend=run.backend,
         script=script,
+        limits=read_limits(arguments.limit),
     )
     _go_to(run)
     return _go(arguments, _taken_up(launch, run, arguments))

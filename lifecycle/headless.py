@@ -7,14 +7,14 @@ scripts use too.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import attrs
 
 from ..actors.agent import AgentSpec
-from ..actors.budget import AXES, Limits
+from ..actors.budget import AXES, Limits, stated
 from ..actors.contract import Contract, Reply
 from ..actors.errors import DeclarationError
 from ..actors.model import Model
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .handle import Agent
     from .supervisor import Supervisor
 
-__all__ = ["Headless", "HeadlessResult", "limited", "run_headless"]
+__all__ = ["Headless", "HeadlessResult", "run_headless"]
 
 
 @attrs.frozen(kw_only=True)
@@ -142,15 +142,23 @@ class Headless:
     Args:
         supervisor: the running supervisor.
         spec: what the root is made from.
-        limits: what it may spend.
+        sources: who set which axis of the limits, for its log.
     """
 
     def __init__(
-        self, supervisor: Supervisor, spec: AgentSpec, limits: Limits | None = None
+        self,
+        supervisor: Supervisor,
+        spec: AgentSpec,
+        *,
+        sources: Mapping[str, str] | None = None,
     ) -> None:
+        if not isinstance(spec, AgentSpec):
+            raise UsageError(f"an AgentSpec is needed, not {type(spec).__name__}")
         self._supervisor = supervisor
-        self._spec = limited(spec, limits)
-        self._limits = self._spec.limits or Limits()
+        self._spec = spec
+        self._sources = sources
+        run = supervisor._runtime.limits or Limits()
+        self._limits = run.within(spec.limits or Limits())
         self._began = anyio.current_time()
 
     async def begin(
@@ -165,8 +173,12 @@ class Headless:
         check_prompt(prompt)
         contract = Reply() if contract is None else contract
         sending = self._supervisor._sending
+        limits = canonical_json({"limits": stated(self._limits, self._sources)})
         root = await sending.start_root(
-            self._spec, interactive=False, contract=contract
+            self._spec,
+            interactive=False,
+            contract=contract,
+            journal=("limits", limits),
         )
         return root, await self._supervisor.tell(root, prompt)
 
@@ -184,15 +196,6 @@ class Headless:
             limits=self._limits,
             session_id=root.id,
         )
-
-
-def limited(spec: AgentSpec, limits: Limits | None) -> AgentSpec:
-    """A spec under limits, where those are the narrower."""
-    if not isinstance(spec, AgentSpec):
-        raise UsageError(f"an AgentSpec is needed, not {type(spec).__name__}")
-    if limits is None:
-        return spec
-    return attrs.evolve(spec, limits=(spec.limits or Limits()).within(limits))
 
 
 async def run_headless(
@@ -215,7 +218,7 @@ async def run_headless(
         specs: specs that agents below it may need.
         model: the default model.
         policy: the deployment's decisions.
-        limits: what it may spend.
+        limits: what the run may spend, the root and all below it.
         contract: what it must return; `None`: any JSON value.
 
     Raises:
@@ -226,10 +229,11 @@ async def run_headless(
     check_prompt(prompt)
     if contract is not None and not isinstance(contract, Contract):
         raise DeclarationError(f"contract must be a Contract, not {contract!r}")
-    narrowed = limited(spec, limits)
+    if not isinstance(spec, AgentSpec):
+        raise UsageError(f"an AgentSpec is needed, not {type(spec).__name__}")
     async with open_supervisor(
-        store, specs=[narrowed, *specs], model=model, policy=policy, limits=limits
+        store, specs=[spec, *specs], model=model, policy=policy, limits=limits
     ) as supervisor:
-        headless = Headless(supervisor, narrowed)
+        headless = Headless(supervisor, spec)
         root, message = await headless.begin(prompt, contract)
         return await headless.finish(root, message)

@@ -130,10 +130,10 @@ class Runtime:
         self.forest.on_closing = self._tell_closing
         self.forest.view = self._view
         limiter = self.forest.limiter
-        limiter.clock = anyio.current_time
+        limiter.clock = backend.now
         limiter.alarm = Alarms(backend, self._note_error).set
         if limits is not None and limits.bounded:
-            limiter.run = Account(limits, "the run", now=anyio.current_time())
+            limiter.run = Account(limits, "the run", now=backend.now())
 
     def agent(self, activation: Activation) -> Agent:
         """The handle of an activation."""

@@ -8,12 +8,12 @@ the script gives or raises becomes the end of the run.  What a script can do is
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from ..actors.budget import Limits
+from ..actors.budget import Limits, stated
 from ..actors.errors import AgentStoppedError
 from ..actors.outcome import TreeUsage
 from ..mailbox.canonical import canonical_json, freeze
@@ -78,7 +78,9 @@ class ScriptRun:
         script: the loaded script.
         data: JSON data for it, its input.
         args: words for it.
-        limits: what it may spend.
+        limits: what it may spend; enforced by the supervisor that was opened with
+            them.
+        sources: who set which axis of them, for the journal.
         model: how its default model is called.
         about: what the journal says of the run besides: names and JSON data.
 
@@ -94,6 +96,7 @@ class ScriptRun:
         data: Any = None,
         args: Sequence[str] = (),
         limits: Limits | None = None,
+        sources: Mapping[str, str] | None = None,
         model: str | None = None,
         about: dict[str, Any] | None = None,
     ) -> None:
@@ -104,6 +107,7 @@ class ScriptRun:
         if not all(type(one) is str for one in self._args):
             raise UsageError("the args of a script are texts")
         self._limits = Limits() if limits is None else limits
+        self._sources = sources
         self._model = model
         self._about = about or {}
         self._recall: Recall | None = None
@@ -115,7 +119,7 @@ class ScriptRun:
             "digest": self._script.digest,
             "args": list(self._args),
             "input": self._input,
-            "limits": str(self._limits),
+            "limits": stated(self._limits, self._sources),
             "python": platform.python_version(),
             **self._about,
         }
@@ -138,7 +142,11 @@ class ScriptRun:
             self._supervisor,
             root,
             RESUMED,
-            {"digest": self._script.digest, **self._about},
+            {
+                "digest": self._script.digest,
+                "limits": stated(self._limits, self._sources),
+                **self._about,
+            },
         )
         return root
 

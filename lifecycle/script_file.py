@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from ..actors.agent import AgentSpec
+from ..actors.budget import Limits
 from ..actors.model import Model
 from ..actors.policy import Policy
 from ..mailbox.errors import UsageError
@@ -47,6 +48,7 @@ class ScriptFile:
         specs: other specs that stored sessions may need.
         model: the model that it declares for itself, or `None`.
         policy: the policy that it declares, or `None`.
+        limits: what a run of it may spend, as it declares, or `None`.
     """
 
     path: str
@@ -56,14 +58,16 @@ class ScriptFile:
     specs: tuple[AgentSpec, ...] = ()
     model: Model | str | None = None
     policy: Policy | None = None
+    limits: Limits | None = None
 
 
 def load_script(path: str | os.PathLike[str]) -> ScriptFile:
     """Read and load a supervisor script.
 
     A script has an `async def main(flow)`.  It may have, as names of its module, `root`
-    (an `AgentSpec`), `specs` (a list of them), `model` (a model or its name) and
-    `policy` (a `Policy`).  The folder that it lies in is importable from then on.
+    (an `AgentSpec`), `specs` (a list of them), `model` (a model or its name),
+    `policy` (a `Policy`) and `limits` (`Limits`, of the whole run).  The folder that it
+    lies in is importable from then on.
 
     Raises:
         UsageError: there is no such file, or it is no supervisor script; the text says
@@ -88,6 +92,7 @@ def load_script(path: str | os.PathLike[str]) -> ScriptFile:
         _specs(module, given),
         _optional(module, given, "model", (Model, str), "a model or its name"),
         _optional(module, given, "policy", (Policy,), "a Policy"),
+        _optional(module, given, "limits", (Limits,), "Limits"),
     )
 
 

@@ -12,7 +12,9 @@ backend's own means, and a runtime does both for every turn.  Obligations:
   the same for many at once, without a callback for each.  What `waiter` gives must be
   awaited at once.
 * `shield` gives a cancel scope with a shield, as anyio's: it is entered once, and has
-  `cancel` and a `deadline` by the backend's clock.
+  `cancel`, `cancel_called` and a `deadline` by the backend's clock.
+* `now` is the time of the backend's clock in seconds, also in a callback of the loop
+  that belongs to no task.
 * `checkpoint` lets every other task that is ready run once.
 * `check_cancelled` raises when the running task has been cancelled, else it goes on
   without letting anybody run; it knows the cancel scopes of anyio.
@@ -57,6 +59,10 @@ class Backend(Protocol):
 
     def shield(self) -> Any:
         """A cancel scope that no outer scope cancels."""
+        ...
+
+    def now(self) -> float:
+        """The time of the backend's clock, in seconds."""
         ...
 
     @property

@@ -83,6 +83,10 @@ class AsyncioBackend:
         """A scope of anyio: asyncio has none."""
         return anyio.CancelScope(shield=True)
 
+    def now(self) -> float:
+        """The time of the loop; anyio tells it in tasks only."""
+        return self._loop.time()
+
     async def checkpoint(self) -> None:
         """Yield once; cancel scopes of anyio act through native cancellation."""
         await asyncio.sleep(0)

@@ -112,6 +112,10 @@ class TrioBackend:
         """A scope of trio's own; one of anyio's makes two of these."""
         return trio.CancelScope(shield=True)
 
+    def now(self) -> float:
+        """The time of the running clock."""
+        return trio.current_time()
+
     async def checkpoint(self) -> None:
         """Yield once."""
         await trio.lowlevel.checkpoint()

@@ -14,7 +14,9 @@ from ramet.actors.budget import (
     Limits,
     axis_of,
     check_limits,
+    read_limits,
     spent,
+    stated,
 )
 from ramet.mailbox.errors import UsageError
 from ramet.mailbox.events import LimitsRecord
@@ -135,6 +137,40 @@ def test_a_stop_is_one_line_that_names_the_axis_and_what_stays() -> None:
         "the limit start_deadline_s=2.5 of the run is spent; what was finished before"
         " stays completed and readable"
     )
+
+
+@pytest.mark.case("A-143")
+def test_every_axis_is_stated_with_where_it_comes_from() -> None:
+    limits = Limits(agents=3, call_s=1.5)
+    assert stated(limits, {"agents": "--limit"}) == (
+        "concurrency=unbounded (default), agents=3 (--limit),"
+        " start_deadline_s=unbounded (default), call_s=1.5 (given),"
+        " tool_calls=unbounded (default), requests=unbounded (default)"
+    )
+    assert stated(Limits()).count("unbounded (default)") == 6
+
+
+def test_limits_are_read_as_words_of_a_command_line() -> None:
+    words = ["agents=3", "call_s=1.5", "agents=4"]
+    assert read_limits(words) == Limits(agents=4, call_s=1.5)
+    assert read_limits([]) == Limits()
+
+
+@pytest.mark.case("A-142")
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("tokens=1", "there is no limit 'tokens': the axes are concurrency, agents"),
+        ("agents", "limit agents: '' is no whole number"),
+        ("agents=1.5", "limit agents: '1.5' is no whole number"),
+        ("call_s=soon", "limit call_s: 'soon' is no number of seconds"),
+        ("call_s=nan", "limit call_s must be a finite number"),
+        ("agents=0", "limit agents must be a whole number from 1"),
+    ],
+)
+def test_words_that_are_no_limits_are_refused(word: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        read_limits([word])
 
 
 @pytest.mark.parametrize("axis", [None, *AXES])

@@ -219,6 +219,71 @@ def test_a_run_that_a_limit_stopped_ends_with_3(
     assert document["subtype"] == "error_max_turns"
 
 
+CROWD = """
+import ramet
+from ramet.testing import ScriptedModel, call, step
+model = ScriptedModel({"agent": [step(calls=[call("reply", value=1)])] * 9})
+limits = ramet.Limits(agents=5, requests=7)
+async def main(flow):
+    flow.log(str(flow.limits))
+    return [await flow.agent("x") for _ in range(3)]
+"""
+
+
+@pytest.mark.case("A-143", "A-153")
+def test_a_run_says_its_limits_and_is_stopped_by_them(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = script(here, CROWD)
+    words = ["run", name, "--limit", "agents=2", "--limit", "call_s=60"]
+    assert ramet([*words, "--output-format", "json"]) == 3
+    out, err = capsys.readouterr()
+    stated = (
+        "concurrency=unbounded (default), agents=2 (--limit),"
+        " start_deadline_s=unbounded (default), call_s=60.0 (--limit),"
+        " tool_calls=unbounded (default), requests=7 (script)"
+    )
+    assert f"limits: {stated}" in err
+    assert "the limit agents=2 of the run is spent; what was finished" in err
+    document = json.loads(out)
+    assert document["subtype"] == "error_max_agents"
+    assert document["budget"]["agents"] == 2
+    assert document["budget"]["requests"] == 7
+    assert document["budget"]["concurrency"] == "unbounded"
+    assert ramet(["log", document["session_id"], "--json"]) == 0
+    log = capsys.readouterr().out
+    assert stated in log
+    assert log.count("call_s=60.0") >= 1
+    again = ["run", name, "--resume", document["session_id"], "--limit", "agents=9"]
+    assert ramet(again) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == [1, 1, 1]
+    assert "agents=9 (--limit)" in err
+
+
+@pytest.mark.case("A-143")
+def test_one_agent_says_its_limits_and_keeps_to_them(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", "--prompt", "x", "--limit", "requests=2"]
+    assert ramet([*words, "--output-format", "json"]) == 1
+    out, err = capsys.readouterr()
+    assert "requests=2 (--limit)" in err
+    document = json.loads(out)
+    assert document["budget"]["requests"] == 2
+    assert ramet(["log", document["session_id"], "--json"]) == 0
+    assert "requests=2 (--limit)" in capsys.readouterr().out
+
+
+@pytest.mark.case("A-142")
+def test_a_limit_that_does_not_exist_is_a_wrong_use(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = script(here, ECHO)
+    assert ramet(["run", name, "--limit", "tokens=1"]) == 2
+    assert "there is no limit 'tokens'" in capsys.readouterr().err
+
+
 @pytest.mark.case("A-162")
 def test_a_result_that_is_not_json_ends_with_1(
     here: Path, capsys: pytest.CaptureFixture[str]

@@ -35,7 +35,7 @@ async def test_a_hundred_parallel_calls_start_what_may_start_and_no_more_at_once
 
     worker = AgentSpec("worker", model=ramet.FunctionModel(think))
     ended: list[str] = []
-    limits = Limits(concurrency=7, agents=37)
+    limits = Limits(concurrency=7, agents=37, call_s=3600, start_deadline_s=3600)
     async with stored.open(specs=[LEAD], policy=QUIET, limits=limits) as sup:
         root = await sup.start_root(LEAD, interactive=True)
 

@@ -147,6 +147,23 @@ async def test_a_shield_keeps_outer_cancels_out_and_can_be_cancelled() -> None:
         assert reached == ["inside", "after"]
 
 
+async def test_a_callback_that_is_no_task_can_ask_the_time() -> None:
+    async with anyio.create_task_group() as group:
+        backend = current_backend(group)
+        told = anyio.Event()
+        times: list[float] = []
+
+        def ask() -> None:
+            times.append(backend.now())
+            told.set()
+
+        before = anyio.current_time()
+        await anyio.to_thread.run_sync(backend.post, ask)
+        await told.wait()
+        assert before <= times[0] <= anyio.current_time()
+        assert before <= backend.now()
+
+
 async def test_a_thread_posts_into_the_loop() -> None:
     async with anyio.create_task_group() as group:
         backend = current_backend(group)
