@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from ..actors.budget import axis_of
 from ..mailbox.canonical import canonical_json
 from ..mailbox.events import (
     Activated,
@@ -29,13 +30,10 @@ from ..mailbox.events import (
 )
 from ..mailbox.message import ASSIGNING, UserMessage
 from ..mailbox.session import Session
-from .returning import STOPS
 
 __all__ = ["JsonLines"]
 
 _Told: TypeAlias = Iterator[tuple[str, dict[str, Any]]]
-
-_AXES = {cause: axis for axis, cause in STOPS.items()}
 
 
 class JsonLines:
@@ -100,7 +98,7 @@ def _before(session: Session, event: Event) -> _Told:
         yield "turn", {"turn": session.turn, "state": "ended"} | ending
         if session.returning:
             return
-        axis = _AXES.get(event.cause or "")
+        axis = axis_of(event.cause)
         if axis is not None:
             yield "budget", {"axis": axis}
         for message in session.open or ():

@@ -28,7 +28,6 @@ from .allowance import Refusal
 from .readers import outcome_from
 
 __all__ = [
-    "STOPS",
     "child_outcome",
     "child_view",
     "concluded_by",
