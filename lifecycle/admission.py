@@ -278,7 +278,7 @@ class Admission:
     def start_root(self, newborn: Newborn) -> Activation:
         """A root."""
         self.open()
-        self._forest.limiter.charge(None)
+        self._forest.limiter.charge(None, root=True)
         return self._bear(newborn, None, 0)
 
     def _bear(

@@ -60,8 +60,13 @@ class Limiter:
         allowance = parent.allowance
         return self.run if allowance is None else allowance.account
 
-    def charge(self, parent: Activation | None) -> Account | None:
+    def charge(
+        self, parent: Activation | None, *, root: bool = False
+    ) -> Account | None:
         """Reserve the start of a child; of a root only the time is asked.
+
+        A child that came to rest before its first turn, and gave its start back, starts
+        when it is resumed; `parent` is `None` where that one is not resident.
 
         Raises:
             AgentStoppedError: a limit refuses it; nothing has changed.
@@ -70,10 +75,10 @@ class Limiter:
         if account is None:
             return None
         now = self.clock()
-        refusal = account.late(now) if parent is None else account.start(now)
+        refusal = account.late(now) if root else account.start(now)
         if refusal is not None:
             raise AgentStoppedError(str(refusal), _outcome_of(refusal))
-        return None if parent is None else account
+        return None if root else account
 
     def cover(
         self,

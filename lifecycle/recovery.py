@@ -100,7 +100,7 @@ async def _count_spent(storage: Storage, top: Loaded) -> None:
     while queue and top.agents < limits.agents:
         parent, after = queue.pop()
         rows = await storage.read(Reader.children, parent, after, _PAGE)
-        top.agents += len(rows)
+        top.agents += sum(row.summary.turn > 0 for row in rows)
         queue += [(row.session, None) for row in rows]
         if len(rows) == _PAGE:
             queue.append((parent, rows[-1].session))

@@ -16,6 +16,8 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
+from ..actors.bound import BoundSpec
+from ..actors.contributions import Installation
 from ..actors.ledger import Ledger
 from ..mailbox.backend_trio import protected
 from ..mailbox.errors import (
@@ -220,6 +222,36 @@ class Residency:
         bound, changed = rebound(loaded, runtime.specs, runtime.bind)
         if content is not None:
             runtime.admission.stored_limits(bound, loaded.session, content)
+        charged = None
+        if header.parent is not None and not loaded.session.turn:
+            charged = runtime.forest.limiter.charge(parent)
+        try:
+            installation = self._install(loaded, parent, bound)
+        except BaseException:
+            if charged is not None:
+                charged.not_started()
+            raise
+        contract = contract_of(header)
+        ledger: Any = None
+        if contract is not None:
+            ledger = Ledger(contract, bound.policy.nudges)
+        activation = Activation(
+            loaded.id, loaded.session, parent, bound, installation, ledger
+        )
+        runtime.forest.limiter.cover(
+            activation,
+            charged=charged,
+            agents=loaded.agents,
+            tool_calls=loaded.tool_calls,
+        )
+        return activation, changed
+
+    def _install(
+        self, loaded: Loaded, parent: Activation | None, bound: BoundSpec
+    ) -> Installation:
+        """Run the present contributions and commit them; a failure undoes it all."""
+        runtime = self._runtime
+        header = loaded.session.header
         try:
             installation = runtime.admission.install(
                 header.kind, loaded.id, header.parent, bound.name
@@ -239,17 +271,7 @@ class Residency:
             for other in installation.release():
                 error.add_note(f"and a release failed: {other!r}")
             raise
-        contract = contract_of(header)
-        ledger: Any = None
-        if contract is not None:
-            ledger = Ledger(contract, bound.policy.nudges)
-        activation = Activation(
-            loaded.id, loaded.session, parent, bound, installation, ledger
-        )
-        runtime.forest.limiter.cover(
-            activation, agents=loaded.agents, tool_calls=loaded.tool_calls
-        )
-        return activation, changed
+        return installation
 
     async def orphans_below(self, session_id: object) -> list[Activation]:
         """The live agents below a session whose own parents are not resident."""

@@ -88,7 +88,14 @@ def replayable(
         ) from error
 
 
-def play(backend: Backend, kind: Kind, seed: int, *, breaking: bool = False) -> Played:
+def play(
+    backend: Backend,
+    kind: Kind,
+    seed: int,
+    *,
+    breaking: bool = False,
+    limited: bool = False,
+) -> Played:
     """Play one seed.
 
     Args:
@@ -96,13 +103,14 @@ def play(backend: Backend, kind: Kind, seed: int, *, breaking: bool = False) -> 
         kind: how the schedule is drawn.
         seed: of the schedule and of everything else.
         breaking: whether a commit fails on the way.
+        limited: whether the run, and perhaps each agent, has limits.
 
     Raises:
         BrokenPlayError: a law was broken.
     """
-    options = ("--breaking",) if breaking else ()
+    options = ["--breaking"] * breaking + ["--limited"] * limited
     with replayable(backend, kind, seed, *options):
-        world = World(seed, breaking=breaking)
+        world = World(seed, breaking=breaking, limited=limited)
         run_seeded(_play, world, backend=backend, seed=seed, kind=kind)
         check_logs(world)
         assert not world.broken, "; ".join(world.broken[:3])
@@ -124,6 +132,7 @@ async def _play(world: World) -> None:
                 specs=[minds.goes_on, minds.returns],
                 model=minds.model,
                 ambient=world.ambient,
+                limits=world.limits,
             ) as supervisor:
                 world.supervisor = supervisor
                 Disk(world).attach(supervisor._runtime.storage)
@@ -218,6 +227,7 @@ def main(arguments: list[str] | None = None) -> int:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--breaking", action="store_true", help="a commit fails")
     how.add_argument("--recover", action="store_true", help="kill, open again, go on")
+    parser.add_argument("--limited", action="store_true", help="with limits")
     chosen = parser.parse_args(arguments)
     counts: Counter[str] = Counter()
     whole = hashlib.sha256()
@@ -227,7 +237,13 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             if chosen.recover:
                 counts += recover(chosen.backend, chosen.kind, seed)
-            played = play(chosen.backend, chosen.kind, seed, breaking=chosen.breaking)
+            played = play(
+                chosen.backend,
+                chosen.kind,
+                seed,
+                breaking=chosen.breaking,
+                limited=chosen.limited,
+            )
             counts += played.counts
             whole.update(played.digest().encode())
         except BrokenPlayError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from ramet.lifecycle.activation import Activation, Life
-from ramet.mailbox.events import Ended, Event, TurnEnded
+from ramet.mailbox.events import Ended, Event, TurnEnded, TurnOpened
 from ramet.mailbox.message import AssistantMessage, UserMessage
 from ramet.mailbox.session import fold
 from tests.lifecycle.laws import check_laws, logs_of
@@ -97,8 +97,33 @@ def check_end(world: World) -> None:
     else:
         planned = world.setting.fails_at is not None and type(gate.failed) is OSError
         world.need(planned, "19 a commit failed by itself", repr(gate.failed))
+    _check_limits(world)
     for what, count in left.items():
         world.need(not count, f"R-117 {what} are left", count)
+
+
+def _check_limits(world: World) -> None:
+    """Nothing is left of what was reserved and not spent (A-151)."""
+    account = world.supervisor._runtime.forest.limiter.run
+    if account is None:
+        return
+    if account.pool is not None:
+        free = not account.pool.held and account.pool.head() is None
+        world.need(free, "A-144 a place is held, or waited for, by nobody")
+    if world.supervisor._runtime.gate.failed is not None:
+        return
+    logs = logs_of(world.store)
+    started = [
+        name
+        for name, events in logs.items()
+        if fold(events).header.parent and any(isinstance(e, TurnOpened) for e in events)
+    ]
+    calls = sum(fold(events).usage.tool_calls for events in logs.values())
+    world.need(account.agents == len(started), "A-151 agents", account.agents, started)
+    world.need(account.tool_calls == calls, "A-151 calls", account.tool_calls, calls)
+    for axis, count in (("agents", account.agents), ("tool_calls", calls)):
+        most = getattr(account.limits, axis)
+        world.need(most is None or count <= most, "A-145", axis, count, most)
 
 
 def _claimed(world: World) -> list[str]:

@@ -47,8 +47,9 @@ class Minds:
             self.ask_in_background,
         )
         policy = attrs.evolve(world.setting.policy, compact=self.compact)
-        self.goes_on = AgentSpec("goes_on", tools=tools, policy=policy)
-        self.returns = AgentSpec("returns", tools=tools, policy=policy)
+        limits = world.spec_limits
+        self.goes_on = AgentSpec("goes_on", tools=tools, policy=policy, limits=limits)
+        self.returns = AgentSpec("returns", tools=tools, policy=policy, limits=limits)
 
     # -- thinking ----------------------------------------------------------------------
 
@@ -57,7 +58,11 @@ class Minds:
         world, dice = self._world, self._world.dice
         self.look(request)
         world.requests.append(request)
-        await world.pause()
+        world.runs(1)
+        try:
+            await world.pause()
+        finally:
+            world.runs(-1)
         returning = request.name == "returns"
         chance = dice.random()
         if world.calls_left <= 0 or chance < 0.35:

@@ -19,7 +19,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 import ramet
-from ramet import Entry, MemoryStore, ModelRequest, Policy, Supervisor
+from ramet import Entry, Limits, MemoryStore, ModelRequest, Policy, Supervisor
 from ramet.mailbox.events import Accepted, Created
 from ramet.mailbox.ids import Ambient
 from ramet.mailbox.storage import Storage
@@ -95,6 +95,8 @@ class World:
         generation: how often it was killed; each has a later clock and other ids.
 
     Attributes:
+        limits: of the run, and `spec_limits` of each agent, if there are any.
+        running: how many minds think now.
         dice: all chance but that of the schedule.
         order: the events in the order in which they became durable.
         marks: how many there were after each batch.
@@ -111,8 +113,18 @@ class World:
     group: TaskGroup
 
     def __init__(
-        self, seed: int, *, breaking: bool = False, generation: int = 0
+        self,
+        seed: int,
+        *,
+        breaking: bool = False,
+        limited: bool = False,
+        generation: int = 0,
     ) -> None:
+        # Of dice of their own, so that a seed plays the same without limits.
+        own = random.Random(f"limits {seed}")
+        self.limits = _limits(own) if limited else None
+        self.spec_limits = _limits(own) if limited and own.random() < 0.6 else None
+        self.running = 0
         self.dice = random.Random(seed)
         self.setting = Setting.draw(self.dice, breaking=breaking)
         chance = random.Random(f"{seed} {generation}")
@@ -129,6 +141,13 @@ class World:
         self.broken: list[str] = []
         self.calls_left = self.setting.calls
         self._texts = 0
+
+    def runs(self, change: int) -> None:
+        """A mind begins to think, or has thought."""
+        self.running += change
+        most = None if self.limits is None else self.limits.concurrency
+        held = most is None or self.running <= most
+        self.need(held, "A-144 more run than may", self.running, most)
 
     def need(self, holds: bool, law: str, *about: object) -> None:
         """Write a law down as broken if it does not hold."""
@@ -278,6 +297,18 @@ async def steps(count: int) -> None:
     """Let others go on for this many steps."""
     for _ in range(count):
         await checkpoint()
+
+
+def _limits(dice: random.Random) -> Limits:
+    """Limits that are felt; time stands still in a play, and so is none of them."""
+    return Limits(
+        concurrency=_one_of(dice, 1, 0.4, (None, 2, 3)),
+        agents=_one_of(dice, None, 0.4, (1, 4, 9)),
+        tool_calls=_one_of(dice, None, 0.4, (2, 10, 20)),
+        requests=_one_of(dice, None, 0.7, (3,)),
+        call_s=1e6,
+        start_deadline_s=1e6,
+    )
 
 
 def _one_of(dice: random.Random, usual: T, likely: float, others: tuple[T, ...]) -> T:

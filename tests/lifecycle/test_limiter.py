@@ -98,7 +98,7 @@ def allowance_of(activation: Activation) -> Allowance:
 def test_an_agent_that_no_limit_covers_has_no_allowance() -> None:
     grove = Grove()
     assert grove.grow().allowance is None
-    assert grove.limiter.charge(None) is None
+    assert grove.limiter.charge(None, root=True) is None
     assert Limiter(lambda _: True, lambda *_: None).clock() == 0.0
     assert grove.limiter.account_of(None) is None
 
@@ -120,7 +120,7 @@ def test_a_limiter_without_clock_and_alarms_takes_limits_all_the_same() -> None:
 def test_a_start_is_charged_to_the_parent_and_a_root_only_asks_the_time() -> None:
     grove = Grove(Limits(agents=1, start_deadline_s=10))
     root = grove.grow("interactive", "r")
-    assert grove.limiter.charge(None) is None
+    assert grove.limiter.charge(None, root=True) is None
     account = grove.limiter.charge(root)
     assert account is grove.limiter.run
     with pytest.raises(AgentStoppedError, match="agents=1 of the run") as caught:
@@ -132,7 +132,7 @@ def test_a_start_is_charged_to_the_parent_and_a_root_only_asks_the_time() -> Non
     assert caught.value.code == "agent-budget"
     grove.now = 10.0
     with pytest.raises(AgentStoppedError, match="start_deadline_s=10"):
-        grove.limiter.charge(None)
+        grove.limiter.charge(None, root=True)
 
 
 def test_own_limits_make_an_account_below_that_of_the_parent() -> None:

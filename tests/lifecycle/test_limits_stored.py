@@ -10,8 +10,9 @@ import pytest
 
 import ramet
 from ramet import Agent, AgentSpec, AgentStoppedError, Limits, ModelRequest, Policy
+from ramet.testing import Gate, ScriptedModel, step
 from tests.lifecycle.minds import reply, results_in
-from tests.lifecycle.stage import LEAD, Stage, gone
+from tests.lifecycle.stage import LEAD, SCOUT, Stage, gone
 
 pytestmark = pytest.mark.anyio
 
@@ -148,3 +149,57 @@ async def test_a_child_that_was_resumed_first_comes_under_its_parent_again(
         assert allowance.account.tool_calls == 2
         for agent in (orphan, parent):
             agent.release()
+
+
+@pytest.mark.case("A-151", "A-152")
+async def test_a_child_that_rested_before_it_ran_starts_when_it_is_resumed(
+    stored: Stage,
+) -> None:
+    hold = Gate()
+    model = ScriptedModel(
+        {"lead": [step("never", hold=hold)], "scout": [step("one"), step("two")]}
+    )
+    stored.whole = False
+    limits = Limits(agents=1, concurrency=1)
+    opened = partial(stored.open, model, policy=QUIET, limits=limits)
+    async with opened() as supervisor:
+        root = await supervisor.start_root(LEAD, interactive=True)
+        await supervisor.tell(root, "hold the place")
+        await hold.reached()
+        started = await supervisor.start_child(root, SCOUT, "kept")
+    async with opened() as supervisor:
+        root = await supervisor.resume(root.id)
+        followup = await supervisor.followup(root, started.child_id, "more")
+        with pytest.raises(AgentStoppedError) as caught:
+            await supervisor.start_child(root, SCOUT, "one too many")
+        assert caught.value.code == "agent-budget"
+        assert (await supervisor.wait(started.message_id)).status == "completed"
+        assert (await supervisor.wait(followup)).status == "completed"
+    async with opened() as supervisor:
+        root = await supervisor.resume(root.id)
+        await supervisor.start_child(root, SCOUT, "none of this run has started")
+        for _ in range(2):
+            with pytest.raises(AgentStoppedError):
+                await supervisor.start_child(root, SCOUT, "one too many")
+
+
+@pytest.mark.case("A-151")
+async def test_a_resume_that_a_limit_refuses_changes_nothing(stored: Stage) -> None:
+    hold = Gate()
+    model = ScriptedModel({"lead": [step("x", hold=hold)], "scout": [step("one")]})
+    stored.whole = False
+    async with stored.open(model, policy=QUIET, limits=Limits(concurrency=1)) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        await sup.tell(root, "hold the place")
+        await hold.reached()
+        kept = [await sup.start_child(root, SCOUT, text) for text in ("a", "b")]
+    before = stored.log(kept[1].child_id)
+    async with stored.open(model, policy=QUIET, limits=Limits(agents=1)) as sup:
+        root = await sup.resume(root.id)
+        scout = await sup.resume(kept[0].child_id)
+        with pytest.raises(AgentStoppedError):
+            await sup.followup(root, kept[1].child_id, "more")
+        with pytest.raises(AgentStoppedError):
+            await sup.resume(kept[1].child_id)
+        await gone(scout)
+    assert stored.log(kept[1].child_id) == before

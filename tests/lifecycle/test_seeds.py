@@ -24,6 +24,7 @@ both_kinds = pytest.mark.parametrize("kind", ["walk", "pct"])
 
 SEEDS = range(60)
 BREAKING = range(1000, 1020)
+LIMITED = range(3000, 3030)
 RECOVERED = range(2000, 2008)
 
 
@@ -51,6 +52,19 @@ def test_no_play_with_a_failing_store_breaks_a_law(
         counts = play(backend, kind, seed, breaking=True).counts
         failed += counts["commits that failed"]
     assert failed > len(BREAKING) // 5
+
+
+@on_both
+@both_kinds
+@pytest.mark.case("A-144", "A-145", "A-151", "A-152", "A-186")
+def test_no_play_with_limits_breaks_a_law(backend: Backend, kind: Kind) -> None:
+    rested = refused = 0
+    for seed in LIMITED:
+        counts = play(backend, kind, seed, limited=True).counts
+        rested += counts["plays that rested"]
+        refused += counts["agent-budget"]
+    assert rested > len(LIMITED) // 3
+    assert refused > 0
 
 
 @on_both
