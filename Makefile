@@ -27,6 +27,13 @@ test: .venv/made-dev .venv/made-weights ## run all tests, or those of ARGS="test
 	@echo "make: running the tests"
 	@$(BIN)/python -m pytest $(ARGS)
 
+.PHONY: sweeps
+sweeps: .venv/made-dev ## cut, kill, disturb and reopen everywhere, as often as the goals ask
+	@echo "make: running the whole sweeps (a few minutes)"
+	@$(BIN)/python -m pytest --full-sweeps tests/lifecycle/test_cuts.py \
+	    tests/lifecycle/test_kills.py tests/lifecycle/test_cycles.py \
+	    tests/lifecycle/test_accepting.py $(ARGS)
+
 .PHONY: cases
 cases: .venv/made-dev .venv/made-weights ## tell which test holds which case; ARGS="--require R"
 	@echo "make: running the tests, then comparing them with the cases"

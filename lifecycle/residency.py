@@ -290,17 +290,22 @@ class Residency:
         """Discard what a session that is not resident keeps, and tell it (R-229).
 
         It takes the same latch as a resume, so that one comes wholly before the other
-        (R-265).  It gives `False`, and has done nothing, when the session is resident.
+        (R-265), and leaving the block waits for it.  It gives `False`, and has done
+        nothing, when the session is resident.
         """
         runtime = self._runtime
-        runtime.admission.open()
-        while await self.busy(session_id):
-            pass
-        if session_id in runtime.forest.live:
-            return False
-        async with self.loading(session_id) as loaded:
-            self._cancel_loaded(loaded, closing)
-        await self._durable()
+        runtime.calls.enter()
+        try:
+            runtime.admission.open()
+            while await self.busy(session_id):
+                pass
+            if session_id in runtime.forest.live:
+                return False
+            async with self.loading(session_id) as loaded:
+                self._cancel_loaded(loaded, closing)
+            await self._durable()
+        finally:
+            runtime.calls.leave()
         return True
 
     async def _durable(self) -> None:

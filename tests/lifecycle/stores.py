@@ -13,7 +13,7 @@ from ramet import Entry, MemoryStore, PersistenceUnavailableError
 from ramet.mailbox.events import Event
 from ramet.mailbox.store import Batch, KeyRow
 
-__all__ = ["CountingStore", "FailingStore", "HeldStore"]
+__all__ = ["CountingStore", "FailingStore", "HeldClaims", "HeldStore"]
 
 
 class HeldStore(MemoryStore):
@@ -30,6 +30,21 @@ class HeldStore(MemoryStore):
         """Store a batch when it may."""
         self.free.wait()
         super().append(batch)
+
+
+class HeldClaims(HeldStore):
+    """A store whose next claim says that it has begun, and waits to be let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Event()
+        self.let = threading.Event()
+
+    def claim(self, session: str, holder: str) -> int:
+        """Claim a session when it may."""
+        self.begun.set()
+        self.let.wait()
+        return super().claim(session, holder)
 
 
 class FailingStore(HeldStore):

@@ -16,6 +16,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from ramet.lifecycle.sending import Sending
 from tests.face import coroutines
 from tests.lifecycle import scenes_outside, scenes_script, scenes_supervisor
 from tests.lifecycle.cuts import Cut, Instant, Knife, LostCancelError, ways
@@ -107,6 +108,26 @@ async def test_a_caller_that_is_cut_at_any_await_breaks_no_law(
     gc.collect()
     for about in scenario.about:
         counted[about] += done
+
+
+@pytest.mark.anyio
+async def test_a_call_that_leaves_its_agent_alone_is_found(
+    anyio_backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A planted fault: nobody calls off what a call has started."""
+
+    async def nobody(self: Sending, accepted: list[str]) -> None:
+        return
+
+    monkeypatch.setattr(Sending, "_call_off", nobody)
+    stages = _stages("memory", tmp_path)
+    found = []
+    for cut in itertools.islice(next(_cuts(anyio_backend, "memory", full=False)), 6):
+        try:
+            await _play(SCENES["a call is made"], next(stages), Knife(cut))
+        except AssertionError as error:
+            found.append(str(error).split("\n")[0])
+    assert "A-050: its agent is gone when a call is over" in found
 
 
 def test_every_coroutine_of_the_face_has_a_scenario() -> None:

@@ -1,6 +1,6 @@
 """Opening and leaving, again and again, with work in between: nothing is left behind.
 
-An ordinary run makes 60 cycles for each backend and store, `--full-sweeps` makes the
+An ordinary run makes 40 cycles for each backend and store, `--full-sweeps` makes the
 1,000 that the goals name.  Tasks, threads and open files are counted after every
 cycle, and memory is compared between the later halves of the run.
 """
@@ -113,7 +113,7 @@ async def test_nothing_is_left_of_many_cycles(
     full_sweeps: bool,
     remark: Callable[[str], None],
 ) -> None:
-    count = 1_000 if full_sweeps else 60
+    count = 1_000 if full_sweeps else 40
     store = ":memory:" if kind == "memory" else str(tmp_path / "store.db")
     process = psutil.Process()
     for _ in range(10):

@@ -44,6 +44,7 @@ from tests.lifecycle.stage import (
     resident,
     start,
 )
+from tests.lifecycle.stores import HeldClaims
 
 pytestmark = pytest.mark.anyio
 
@@ -466,3 +467,43 @@ async def test_every_branch_of_a_teardown_is_attempted_and_the_failures_come_tog
             caught += group.exceptions
         assert len(caught) == 2
         assert {agent.state for agent in (root, scout, digger, other)} == {"gone"}
+
+
+@pytest.mark.case("R-117", "R-229")
+async def test_leaving_waits_for_a_cancel_of_a_session_that_is_not_resident(
+    stage: Stage,
+) -> None:
+    store = HeldClaims()
+    stage.use(store)
+    model = ScriptedModel({"lead": [step("n")] * 2, "scout": [step("x")]})
+    ends: list[str] = []
+
+    async def cancel(sup: ramet.Supervisor, session: str) -> None:
+        try:
+            await sup.cancel(session)
+            ends.append("cancelled")
+        except ramet.RametError as error:
+            ends.append(error.code)
+
+    async with anyio.create_task_group() as group:
+        stage.whole = False
+        async with stage.open(model) as sup:
+            root = await sup.start_root(LEAD, interactive=True)
+            started = await sup.start_child(root, SCOUT, "go")
+            await sup.wait(started.message_id)
+            await root.wait_idle()
+            assert sup.agent(started.child_id) is None
+            group.start_soon(cancel, sup, started.child_id)
+            while not store.begun.is_set():
+                await anyio.lowlevel.checkpoint()
+            group.start_soon(_when_draining, sup, store)
+    # It came too late to be admitted, and it was not left alone with a closed store.
+    assert ends == ["DRAINING"]
+
+
+async def _when_draining(sup: ramet.Supervisor, store: HeldClaims) -> None:
+    while sup._runtime.forest.draining is None:
+        await anyio.lowlevel.checkpoint()
+    for _ in range(20):
+        await anyio.lowlevel.checkpoint()
+    store.let.set()

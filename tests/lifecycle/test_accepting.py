@@ -1,0 +1,75 @@
+"""A return that is accepted, disturbed at every append and every checkpoint.
+
+If its acceptance was committed the value stands, else it does not exist: never both,
+never neither.  The number of points is shown after the results of the run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import attrs
+import pytest
+
+from ramet.actors.turn import Finish
+from ramet.lifecycle import driver
+from ramet.lifecycle.activation import Activation
+from ramet.lifecycle.returning import stopped_by
+from tests.lifecycle.accepting import DISTURBANCES, RETURNS, play
+from tests.schedules import Backend, EndlessRunError
+
+ALONE = ("a reply", "a schema", "a text")
+"""What is returned by the first request: no budget refuses an answer (A-147)."""
+
+
+@pytest.fixture(scope="module")
+def counted(remark: Callable[[str], None]) -> Iterator[Counter[str]]:
+    """Counts the points that were disturbed, by the disturbance."""
+    counts: Counter[str] = Counter()
+    yield counts
+    if counts:
+        each = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+        remark(f"acceptance sweep: {counts.total()} points disturbed: {each}")
+
+
+@pytest.mark.case("A-023", "A-048", "A-050", "A-051", "A-130", "A-149")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("disturbance", DISTURBANCES)
+@pytest.mark.parametrize("name", RETURNS)
+def test_a_disturbed_return_stands_or_does_not_exist(
+    name: str, disturbance: str, backend: Backend, counted: Counter[str]
+) -> None:
+    returns = RETURNS[name]
+    if disturbance == "caller" and returns.headless:
+        disturbance = "cancel"
+    whole = play(returns, backend)
+    assert whole.accepted
+    ends: Counter[bool] = Counter()
+    for at in range(1, whole.points + 1):
+        try:
+            played = play(returns, backend, disturbance, at)
+        except BaseException as error:
+            error.add_note(f"{name} on {backend}: {disturbance} at point {at}")
+            raise
+        assert played.disturbed, f"there was no point {at}"
+        ends[played.accepted] += 1
+    counted[disturbance] += ends.total()
+    assert ends[True], f"no {disturbance} came too late"
+    if disturbance != "interrupt" and not (disturbance == "budget" and name in ALONE):
+        assert ends[False] or disturbance == "caller", f"no {disturbance} came in time"
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_stop_that_settles_nothing_is_found(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A planted fault: time that is over ends the turn, and not the assignment."""
+
+    def careless(activation: Activation, axis: str, now: int) -> Finish:
+        return attrs.evolve(stopped_by(activation, axis, now), conclusion=None)
+
+    monkeypatch.setattr(driver, "stopped_by", careless)
+    # Then there is neither a value nor an end without one, and its caller waits.
+    with pytest.raises(EndlessRunError):
+        play(RETURNS["a reply after work"], backend, "timeout", 3)
