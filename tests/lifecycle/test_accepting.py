@@ -16,7 +16,8 @@ from ramet.actors.turn import Finish
 from ramet.lifecycle import driver
 from ramet.lifecycle.activation import Activation
 from ramet.lifecycle.returning import stopped_by
-from tests.lifecycle.accepting import DISTURBANCES, RETURNS, play
+from tests.lifecycle.accepting import DISTURBANCES, RETURNS
+from tests.lifecycle.accepting_judged import play
 from tests.schedules import Backend, EndlessRunError
 
 ALONE = ("a reply", "a schema", "a text")
