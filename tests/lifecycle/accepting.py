@@ -204,7 +204,7 @@ class World:
         self, returns: Return, backend: Backend, disturbance: str | None, at: int
     ) -> None:
         self.returns = returns
-        self.backend = backend
+        self.backend: Backend = backend
         self.points = 0
         self.answered = 0
         self.broken = False
@@ -281,19 +281,22 @@ class World:
     @coroutine
     def watched(self, running: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
         """A coroutine whose every suspension is a point."""
-        step: Callable[[Any], Any] = running.send
         argument: Any = None
+        raised: BaseException | None = None
         while True:
             try:
-                trap = step(argument)
+                if raised is None:
+                    trap = running.send(argument)
+                else:
+                    trap = running.throw(raised)
             except StopIteration as stop:
                 return stop.value
             self.point()
+            raised = None
             try:
                 argument = yield trap
-                step = running.send
             except BaseException as error:
-                argument, step = error, running.throw
+                raised = error
 
     # -- tools and minds ---------------------------------------------------------------
 

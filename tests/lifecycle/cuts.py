@@ -116,25 +116,28 @@ class Knife:
     def _watched(self, operation: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
         """The operation, with each suspension looked at from both sides."""
         self._strike_if(0, "waits")
-        step: Callable[[Any], Any] = operation.send
         argument: Any = None
+        raised: BaseException | None = None
         while True:
             try:
-                trap = step(argument)
+                if raised is None:
+                    trap = operation.send(argument)
+                else:
+                    trap = operation.throw(raised)
             except StopIteration as stop:
                 value: T = stop.value
                 return value
             self.awaits += 1
             self._before(trap)
+            raised = None
             try:
                 argument = yield trap
-                step = operation.send
                 if isinstance(argument, outcome.Error):
                     # So trio hands an exception over.
                     self._notice(argument.error)
             except BaseException as error:
                 self._notice(error)
-                argument, step = error, operation.throw
+                raised = error
             if self.cut is not None and self.cut.way == "scope":
                 self._strike_if(self.awaits, "resumes")
 

@@ -248,7 +248,9 @@ class Tree:
             agent = await sup.resume(line.id)
             agent.release()
             await agent.wait_gone()
-            above.release()
+            if above is not root:
+                above.release()
+                await above.wait_gone()
 
     async def _inside(self, sup: Supervisor, session: str, name: str) -> Agent | None:
         """The agent when its mind is held; `None` when nobody is to be held."""

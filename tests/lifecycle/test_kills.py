@@ -68,7 +68,7 @@ def points(*, full: bool) -> list[tuple[str, Point]]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test for each point."""
     if "point" in metafunc.fixturenames:
-        chosen = points(full=metafunc.config.getoption("--full-sweeps"))
+        chosen = points(full=bool(metafunc.config.getoption("--full-sweeps")))
         names = [f"{b}-{p.moment}-{p.kind or 'any'}-{p.nth}" for b, p in chosen]
         metafunc.parametrize(("backend", "point"), chosen, ids=names)
 
