@@ -379,8 +379,8 @@ FAULTS: tuple[Fault, ...] = (
         "an inbox has no limit",
         "R-203",
         edit(
-            admission,
-            "_fit",
+            Admission,
+            "limits",
             "len(held) >= policy.inbox_limit",
             "False",
             "size > policy.inbox_bytes",
