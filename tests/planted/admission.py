@@ -379,8 +379,8 @@ FAULTS: tuple[Fault, ...] = (
         "an inbox has no limit",
         "R-203",
         edit(
-            Admission,
-            "limits",
+            admission,
+            "_fit",
             "len(held) >= policy.inbox_limit",
             "False",
             "size > policy.inbox_bytes",

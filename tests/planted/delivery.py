@@ -5,6 +5,9 @@ Lives here: wrong rules of waking, of acknowledgement and of the wake budget.
 
 from __future__ import annotations
 
+from typing import Any
+
+import anyio
 from anyio.lowlevel import checkpoint
 
 from ramet.lifecycle import calls
@@ -14,6 +17,7 @@ from ramet.lifecycle.forest import Forest
 from ramet.lifecycle.runtime import Asked, Runtime
 from ramet.lifecycle.sending import Sending
 from ramet.lifecycle.supervisor import Supervisor
+from ramet.mailbox.writer import Gate
 from tests.planted.fault import Fault, Patch, edit, fault, put
 
 __all__ = ["FAULTS"]
@@ -36,6 +40,26 @@ async def _run_that_parks_late(self: Driver, activation: Activation) -> None:
 
 async def _stored_at_once(self: Runtime, *_: object) -> None:
     await checkpoint()
+
+
+async def _stored_after_every_turn(
+    self: Runtime, name: str, ticket: int, key: str | None
+) -> None:
+    await self.gate.wait(ticket, key or name)
+    while any(one.driving for one in self.forest.live.values()):
+        await checkpoint()
+
+
+async def _stored_or_taken_back(
+    self: Runtime, name: str, ticket: int, key: str | None
+) -> None:
+    try:
+        await self.gate.wait(ticket, key or name)
+    except anyio.get_cancelled_exc_class():
+        flying: Any = self.gate._flying
+        for entries in (flying, self.gate._pending):
+            del entries[:]
+        raise
 
 
 def _without_validators(patch: Patch) -> None:
@@ -108,32 +132,17 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "the caller of a failed commit is told no key",
         "R-070",
-        edit(Runtime, "stored", "error.key = key or name", "error.key = key"),
+        edit(Gate, "wait", "if name is not None:", "if False:"),
     ),
     fault(
         "an acknowledgement waits for the turn of the recipient",
         "R-067 R-088",
-        edit(
-            Runtime,
-            "stored",
-            "        await self.gate.wait(ticket)\n",
-            "        await self.gate.wait(ticket)\n"
-            "        while any(one.driving for one in self.forest.live.values()):\n"
-            "            await self.backend.checkpoint()\n",
-        ),
+        put(Runtime, "stored", _stored_after_every_turn),
     ),
     fault(
         "what a cancelled caller had sent is taken back",
         "R-032 R-094 R-107 R-252",
-        edit(
-            Runtime,
-            "stored",
-            "    except SendUnknownError as error:",
-            "    except anyio.get_cancelled_exc_class():\n"
-            "        self.gate._pending.clear()\n"
-            "        list.clear(self.gate._flying)\n        raise\n"
-            "    except SendUnknownError as error:",
-        ),
+        put(Runtime, "stored", _stored_or_taken_back),
     ),
     fault(
         "a caller whose scope is cancelled already still sends",

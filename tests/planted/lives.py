@@ -325,12 +325,7 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "a cancelled caller of a call leaves it running",
         "R-119",
-        edit(
-            Sending,
-            "call",
-            "await runtime.teardown.bring_down([activation], closing, 5.0)",
-            "pass",
-        ),
+        edit(Sending, "_call_off", "if not started:", "if True:"),
     ),
 )
 

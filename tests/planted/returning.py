@@ -6,11 +6,12 @@ what waits for an outcome.
 
 from __future__ import annotations
 
-from ramet.lifecycle import notices, readers, telling
+from ramet.lifecycle import inquiry, notices, readers, telling
 from ramet.lifecycle.forest import Forest
 from ramet.lifecycle.inquiry import Inquiry
 from ramet.lifecycle.sending import Sending
-from tests.planted.fault import Fault, edit, fault
+from ramet.mailbox.events import TurnOpened
+from tests.planted.fault import Fault, edit, fault, put
 
 __all__ = ["FAULTS"]
 
@@ -361,14 +362,14 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "a wait for an assignment ends with an earlier turn",
         "R-009 R-120",
+        put(inquiry, "TurnOpened", TurnOpened),
         edit(
             Inquiry,
             "outcome",
-            "return outcome_in(events, message_id, TreeUsage(own, subtree))",
-            "from ..mailbox.events import TurnOpened\n"
-            "    first = [e.claimed[0] for e in events if isinstance(e, TurnOpened)]\n"
-            "    return outcome_in(events, (first or [message_id])[0], "
-            "TreeUsage(own, subtree))",
+            "return outcome_in(events, message_id,",
+            "first = [e.claimed[0] for e in events if isinstance(e, TurnOpened)]\n"
+            "    message_id = (first or [message_id])[0]\n"
+            "    return outcome_in(events, message_id,",
         ),
     ),
     fault(

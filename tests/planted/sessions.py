@@ -5,7 +5,8 @@ Lives here: wrong rules of the pure files of the room `mailbox`.
 
 from __future__ import annotations
 
-from ramet.mailbox import errors, ids, keys, message, session
+from ramet.actors import compaction
+from ramet.mailbox import errors, ids, keys, message, session, shortening
 from ramet.mailbox.inbox import Inbox
 from ramet.mailbox.keys import KeyTable
 from ramet.mailbox.session import Session
@@ -246,6 +247,46 @@ FAULTS: tuple[Fault, ...] = (
             "self._count_request(event.usage)",
             "pass",
         ),
+    ),
+    fault(
+        "a summary does not name the live children",
+        "R-236",
+        edit(shortening, "summary_of", "if live else", "if False else"),
+    ),
+    fault(
+        "a compaction is forgotten by the next request",
+        "R-236",
+        edit(
+            Session,
+            "_compacted",
+            "self.transcript = shorten(self.transcript, event)",
+            "shorten(self.transcript, event)",
+        ),
+    ),
+    fault(
+        "a compaction drops the open assignment",
+        "R-237",
+        edit(
+            compaction,
+            "compacted_by",
+            "_open_assignment(session) | unshown(transcript)",
+            "set()",
+        ),
+    ),
+    fault(
+        "a compaction empties the inbox",
+        "R-237",
+        edit(
+            Session,
+            "_compacted",
+            "    if event.usage is not None:\n",
+            "    self.inbox = Inbox()\n    if event.usage is not None:\n",
+        ),
+    ),
+    fault(
+        "what is staged does not enter with a compaction",
+        "R-238",
+        edit(Session, "_compacted", "self.inbox.enter([])", "()"),
     ),
     fault(
         "a report has another frame",

@@ -17,7 +17,7 @@ from ramet.lifecycle.recovery import Loaded, shade_of
 from ramet.lifecycle.residency import Residency
 from ramet.lifecycle.runtime import Runtime
 from ramet.lifecycle.telling import telling_later
-from ramet.mailbox import codec, sqlite_file, store_memory
+from ramet.mailbox import batch, codec, sqlite_file, store_memory
 from ramet.mailbox.store_memory import MemoryStore
 from ramet.mailbox.store_sqlite import SqliteStore
 from ramet.mailbox.writer import Gate
@@ -118,12 +118,29 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     fault(
+        "what is written after a lease ran out is taken",
+        "R-182",
+        edit(MemoryStore, "_check", "if batch.holder in data.buried:", "if False:"),
+        edit(batch, "check_claim", "if seq and", "if False and"),
+    ),
+    fault(
+        "what was written when a lease ran out is dropped in silence",
+        "R-182",
+        edit(
+            MemoryStore,
+            "append",
+            "            self._apply(batch, self._check(batch))\n",
+            "            if batch.holder not in self.data.buried:\n"
+            "                self._apply(batch, self._check(batch))\n",
+        ),
+    ),
+    fault(
         "a dead holder keeps its claims",
         "R-003 R-181",
         edit(
             MemoryStore,
             "close",
-            "self.bury(holder)",
+            "self._void(holder)",
             "pass",
         ),
         edit(
@@ -232,8 +249,8 @@ FAULTS: tuple[Fault, ...] = (
         edit(
             codec,
             "encode",
-            "return shape.write(event)",
-            'return shape.write(event).replace("\\\\ud800", "\\\\ufffd")',
+            'return _EXACT[type(event)].write(event) if "\\\\ud" in text else text',
+            'return text.replace("\\\\ud800", "\\\\ufffd")',
         ),
     ),
     fault(
