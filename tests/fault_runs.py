@@ -28,6 +28,11 @@ _ACTIVE = 0.02
 _ENDLESS_S = 60.0
 """How long a test may take that works."""
 
+_WAITING = ("test_cli_processes", "test_harm", "test_store_sqlite")
+"""Files whose tests wait for other processes, and so do nothing for longer."""
+
+_PATIENCE = 10
+
 _LAST = (
     "test_seeds",
     "test_recovery",
@@ -150,7 +155,12 @@ class FaultRun:
             if used - spent > _ACTIVE:
                 active_at = now
             spent = used
-            idle = now - active_at > self._hang_s
+            hang_s = self._hang_s
+            if watched is not None and any(
+                f"/{name}.py" in watched for name in _WAITING
+            ):
+                hang_s *= _PATIENCE
+            idle = now - active_at > hang_s
             if watched is not None and (idle or now - began > _ENDLESS_S):
                 self._outcomes[watched] = "hung"
                 self._write()

@@ -99,7 +99,9 @@ class Runner:
         told = Path(self._folder.name) / "told.json"
         told.unlink(missing_ok=True)
         shown = Path(self._folder.name) / "shown.txt"
-        request = [[*_OPTIONS, f"{out}={told}", *options], str(shown)]
+        # Runs beside each other must not clear each other's folders away.
+        own = f"--basetemp={self._folder.name}/tests", f"{out}={told}"
+        request = [[*_OPTIONS, *own, *options], str(shown)]
         assert self._server.stdin is not None
         assert self._server.stdout is not None
         print(json.dumps(request), file=self._server.stdin, flush=True)
@@ -126,9 +128,10 @@ def run_fault(
         options = [f"--fault={fault.name}", f"--fault-cases={','.join(sorted(left))}"]
         status, told, shown = runner.run(*options, *files, out="--fault-out")
         for case in sorted(left):
-            failed = [t for t in record[case] if told.get(t) in ("failed", "hung")]
-            if failed:
-                broken[case] = failed[0]
+            for how in ("failed", "hung"):
+                found = [test for test in record[case] if told.get(test) == how]
+                if found:
+                    broken.setdefault(case, found[0])
         left -= broken.keys()
         if status not in (0, 1, 5, HUNG):
             return Found(fault, {}, f"pytest ended with status {status}: {shown}")
