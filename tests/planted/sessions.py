@@ -138,13 +138,18 @@ FAULTS: tuple[Fault, ...] = (
     ),
     fault(
         "a promotion keeps its message staged",
-        "R-260 R-198",
+        "R-260",
         edit(
             Inbox,
             "promote",
             "placed = self.staged.pop(index)",
             "placed = self.staged[index]",
         ),
+    ),
+    fault(
+        "a discard drops what stands behind it too",
+        "R-198",
+        edit(Inbox, "discard", "del self.waiting[index]", "del self.waiting[index:]"),
     ),
     fault(
         "a discarded wakeup still holds back its sender",
