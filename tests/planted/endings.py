@@ -193,7 +193,7 @@ FAULTS: tuple[Fault, ...] = (
         edit(
             Residency,
             "cancel_absent",
-            "    while await self.busy(session_id):\n        pass\n",
+            "        while await self.busy(session_id):\n            pass\n",
             "",
         ),
     ),
