@@ -43,7 +43,9 @@ PURE = frozenset(
         ),
         "lifecycle": (
             "activation admission allowance concurrency errors forest limiter notices "
-            "prose readers returning telling"
+            "prose readers returning script_branches script_calls script_check "
+            "script_course script_declared script_finding script_labels script_results "
+            "script_shapes script_tree script_values telling"
         ),
     }.items()
     for name in names.split()
