@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_parsers"]
 
-_CHAT = "talk with an agent in the terminal; it is stored, and --resume goes on with it"
+_CHAT = "talk with an agent in the terminal; it is stored, and --resume goes on"
 _NAME = "chat"
 _INTERRUPTED = 130
 

@@ -184,8 +184,8 @@ def _ways(script: Script, node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
         elif isinstance(outer, ast.Match):
             yield outer, str(getattr(inner, "lineno", id(inner)))
         elif isinstance(outer, (ast.Try, ast.TryStar)):
-            if inner in outer.handlers:
-                yield outer, f"handler {outer.handlers.index(inner)}"
+            if isinstance(inner, ast.ExceptHandler):
+                yield outer, f"handler {inner.lineno}"
             elif inner in outer.body:
                 yield outer, "body"
         inner = outer

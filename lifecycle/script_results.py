@@ -293,7 +293,7 @@ def _not_data(script: Script, shapes: Shapes, root: ast.expr) -> Iterator[Findin
     while stack:
         node = stack.pop()
         shape = shapes.of(node)
-        what = None
+        what = remedy = ""
         if isinstance(node, (ast.Set, ast.SetComp)):
             what, remedy = "a set", "return a sorted list"
         elif isinstance(node, ast.Tuple):
@@ -305,7 +305,7 @@ def _not_data(script: Script, shapes: Shapes, root: ast.expr) -> Iterator[Findin
         elif isinstance(shape, Instance):
             what = f"an instance of {shape.declared.name}"
             remedy = "return attrs.asdict of it"
-        if what is not None:
+        if what:
             text = f"the result of the script is not JSON data: it holds {what}"
             yield found_at(node, code, text, remedy)
         elif isinstance(node, ast.List):
