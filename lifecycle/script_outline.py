@@ -37,14 +37,13 @@ def read_module(source: bytes) -> ast.Module | Finding:
             warnings.simplefilter("ignore")
             module = ast.parse(source)
             compile(source, "script", "exec", dont_inherit=True)
-    except SyntaxError as error:
-        text = f"this is not Python: {error.msg}"
-        line, column = error.lineno or 1, error.offset or 1
+    except (SyntaxError, ValueError) as error:
+        # A text that cannot be one of Python's has no line.
+        text = f"this is not Python: {getattr(error, 'msg', error)}"
+        line = getattr(error, "lineno", None) or 1
+        column = getattr(error, "offset", None) or 1
         remedy = "mend it: a run refuses the whole file"
         return Finding(max(line, 1), max(column, 1), "not-python", text, remedy)
-    except ValueError as error:
-        text = f"this is not Python: {error}"
-        return Finding(1, 1, "not-python", text, "write it as plain text")
     except (RecursionError, MemoryError):
         text = f"{_TOO_LARGE}: something in it is nested too deeply"
         return Finding(1, 1, "too-large", text, "write it in more and smaller parts")
