@@ -36,6 +36,7 @@ def receipt_of(
     message: str,
     limits: LimitsRecord,
     usage: Usage,
+    script: str | None = None,
 ) -> str:
     """The canonical text of a receipt.
 
@@ -47,6 +48,8 @@ def receipt_of(
         message: the message that opened the assignment.
         limits: the limits in force.
         usage: what was spent, of the subtree.
+        script: the identities of a script's call, as canonical text; `None`: it is
+            none.
     """
     value = accepted.value
     spent = {
@@ -57,6 +60,7 @@ def receipt_of(
     }
     shown = [_shown(one) for one in submissions]
     digest = "null" if value is None else f'"{digest_text(value)}"'
+    identities = "" if script is None else f',"script":{script}'
     # The members in canonical order.
     return (
         f'{{"attempts":{accepted.attempts}'
@@ -66,6 +70,7 @@ def receipt_of(
         f',"empty":{"true" if accepted.empty else "false"}'
         f',"limits":{_limits_text(*[getattr(limits, axis) for axis in AXES])}'
         f',"message":{plain_json(message)}'
+        f"{identities}"
         f',"session":{plain_json(session)}'
         f',"source":"{accepted.source}"'
         f',"submissions":{plain_json(shown)}'

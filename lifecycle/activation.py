@@ -70,6 +70,7 @@ class Activation:
         "compacting",
         "driving",
         "id",
+        "identities",
         "installation",
         "ledger",
         "life",
@@ -94,6 +95,7 @@ class Activation:
         ledger: Ledger | None = None,
     ) -> None:
         self.id: str = session_id
+        self.identities: str | None = None
         self.session: Session = session
         self.parent: Activation | None = parent
         self.bound: BoundSpec = bound

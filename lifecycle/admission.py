@@ -68,6 +68,7 @@ class Newborn:
     contract: Contract[Any] | None = None
     record: str | None = None
     background: bool = False
+    identities: str | None = None
 
 
 class Admission:
@@ -318,6 +319,7 @@ class Admission:
         )
         forest.limiter.cover(child, charged=charged)
         forest.publish(child, header)
+        child.identities = newborn.identities
         return child
 
     def install(

@@ -61,6 +61,7 @@ class Launch:
         spec: what that agent is made from.
         lines: where everything that happens is written as JSON, or `None`.
         limits: what the command line allows; it stands before what the script says.
+        rerun: who allows that calls with uncertain effects run again, or `None`.
     """
 
     store: str
@@ -75,6 +76,7 @@ class Launch:
     spec: AgentSpec | None = None
     lines: JsonLines | None = None
     limits: Limits = Limits()
+    rerun: str | None = None
 
     def limited(self) -> tuple[Limits, dict[str, str]]:
         """The limits of the run, and who set which axis."""
@@ -198,6 +200,7 @@ async def launch_script(launch: Launch) -> Printed:
                 "backend": launch.backend,
                 "folder": os.getcwd(),
             },
+            rerun=launch.rerun,
         )
         root: Agent | None = None
         result: ScriptResult | None = None

@@ -32,6 +32,7 @@ from ..mailbox.events import (
     TurnOpened,
 )
 from ..mailbox.message import Call, Usage
+from .cli_journal import journal_line
 from .cli_text import Cell, Line, count, cut, one_line, shorten, visible, width_of
 
 __all__ = ["Narrator"]
@@ -235,7 +236,7 @@ class Narrator:
         yield [("its parent was told", "dim")], ""
 
     def _journaled(self, event: Journaled) -> Iterator[tuple[list[Cell], str]]:
-        yield [("journal ", "mark"), (one_line(event.kind), "name")], event.data
+        yield journal_line(event.kind, event.data)
 
     def _compacted(self, event: Compacted) -> Iterator[tuple[list[Cell], str]]:
         kept = len(event.verbatim) + event.kept

@@ -35,6 +35,9 @@ from .cli_view import Screen
 __all__ = ["Activity", "PlainProgress", "Progress", "Watch", "activity_line"]
 
 _TEXT = 200
+_QUIET = frozenset(("contract", "choice", "spawned", "items", "budget-applied"))
+"""What the journal notes of a call that an agent's own line shows as well."""
+
 _LEAST = 30
 
 
@@ -267,12 +270,16 @@ def _concluded(event: Concluded) -> tuple[str, str]:
 
 
 def _journaled(agent: Activity, event: Journaled) -> tuple[Activity, str, str] | None:
-    if event.kind not in ("phase", "log"):
-        return None
     data = json.loads(event.data)
     if event.kind == "phase":
         return agent, f"phase {_short(data['name'])}", "title"
-    return agent, _short(data["text"]), ""
+    if event.kind == "log" and data.get("code") not in _QUIET:
+        style = "note" if data.get("code") else ""
+        return agent, _short(data["text"]), style
+    if event.kind == "call.ended" and data["replayed"]:
+        name = data["label"] or data["call"]
+        return agent, f"call {_short(name)} is replayed", "dim"
+    return None
 
 
 def _short(text: str) -> str:

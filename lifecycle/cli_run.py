@@ -8,6 +8,7 @@ standard error and the result, alone, to standard output.
 from __future__ import annotations
 
 import argparse
+import getpass
 import os
 import sys
 import traceback
@@ -23,12 +24,15 @@ from ..actors.agent import AgentSpec
 from ..actors.arguments import parse_arguments
 from ..actors.budget import AXES, read_limits
 from ..actors.outcome import TreeUsage
+from ..mailbox.canonical import canonical_json
 from ..mailbox.errors import (
     InvalidArgumentsError,
     PersistenceUnavailableError,
+    UnsupportedLogError,
     UsageError,
 )
 from ..mailbox.sqlite_file import resolve
+from ..mailbox.store_sqlite import SqliteStore
 from .cli_launch import Launch, Printed, launch_prompt, launch_script, printed_of
 from .cli_store import (
     add_store_argument,
@@ -40,7 +44,7 @@ from .cli_store import (
 )
 from .cli_stream import JsonLines
 from .cli_text import visible
-from .runs import ReplayRefusedError, Run, read_run, runs
+from .runs import ReplayRefusedError, Run, check_replay, read_run, runs
 from .script_file import ScriptFile, load_script
 
 __all__ = ["add_parsers"]
@@ -133,7 +137,12 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-changed-source",
         action="store_true",
-        help="resume although the script is not the one that the run began with",
+        help="resume although script, input or words are not those of the run",
+    )
+    parser.add_argument(
+        "--rerun-uncertain",
+        action="store_true",
+        help="run calls again whose agents may have had effects and gave no answer",
     )
 
 
@@ -146,19 +155,21 @@ def _run(arguments: argparse.Namespace) -> int:
         raise UsageError("ramet run needs a script, or --prompt TEXT, and not both")
     if arguments.prompt is not None:
         return _run_prompt(arguments)
+    if arguments.rerun_uncertain and arguments.resume is None:
+        raise UsageError("--rerun-uncertain belongs to a run that is resumed")
     value = _input(arguments.input)
     script = load_script(arguments.script)
     store = default_store(arguments)
     run = None
     if arguments.resume is not None:
-        if arguments.input is not None or arguments.words:
-            raise UsageError(
-                "a resumed run has the input and the args that it began with"
-            )
         run = _found(arguments, arguments.resume)
-        if run.status == "completed":
+        given = run.input if arguments.input is None else value
+        words = tuple(arguments.words) or run.args
+        same = canonical_json(given) == canonical_json(run.input) and words == run.args
+        if run.status == "completed" and same:
             return _print(_over(arguments, run), arguments.output_format)
-        _check_same(script, run, allowed=arguments.allow_changed_source)
+        _check(script, run, arguments, given, words)
+        run = attrs.evolve(run, input=given, args=words)
     launch = Launch(
         store=store,
         option=store_option(arguments),
@@ -213,7 +224,7 @@ def _resume(arguments: argparse.Namespace) -> int:
     if run.status == "completed":
         return _print(_over(arguments, run), arguments.output_format)
     script = load_script(run.script)
-    _check_same(script, run, allowed=arguments.allow_changed_source)
+    _check(script, run, arguments, run.input, run.args)
     launch = Launch(
         store=str(Path(default_store(arguments)).absolute()),
         option=store_option(arguments),
@@ -259,7 +270,19 @@ def _taken_up(launch: Launch, run: Run, arguments: argparse.Namespace) -> Launch
         args=run.args,
         model=arguments.model or run.model,
         backend=arguments.backend or run.backend,
+        rerun=_who_allows(arguments),
     )
+
+
+def _who_allows(arguments: argparse.Namespace) -> str | None:
+    """Who allows that uncertain effects happen again, for the journal (A-188)."""
+    if not arguments.rerun_uncertain:
+        return None
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        name = "somebody"
+    return f"{name}, by --rerun-uncertain"
 
 
 def _found(arguments: argparse.Namespace, named: str | None) -> Run:
@@ -272,6 +295,7 @@ def _found(arguments: argparse.Namespace, named: str | None) -> Run:
     path = resolve(default_store(arguments))
     if not path.exists():
         raise PersistenceUnavailableError(missing_store(path))
+    _bring_up_to_date(arguments, path)
     with opened_reader(arguments) as reader:
         if named is not None:
             run = read_run(reader, find_session(reader, named))
@@ -287,14 +311,32 @@ def _found(arguments: argparse.Namespace, named: str | None) -> Run:
     return open_runs[0]
 
 
-def _check_same(script: ScriptFile, run: Run, *, allowed: bool) -> None:
-    """Refuse a script that is not the one the run began with (A-171)."""
-    if script.digest == run.digest or allowed:
-        return
-    raise ReplayRefusedError(
-        f"{script.path} is not what run {run.id} began with:"
-        " --allow-changed-source goes on all the same",
-        "target-changed",
+def _bring_up_to_date(arguments: argparse.Namespace, path: Path) -> None:
+    """Let a writer see a store of an earlier format, which a reader cannot change."""
+    try:
+        with opened_reader(arguments):
+            return
+    except UnsupportedLogError:
+        store = SqliteStore(path)
+        store.open()
+        store.close()
+
+
+def _check(
+    script: ScriptFile,
+    run: Run,
+    arguments: argparse.Namespace,
+    data: Any,
+    words: Sequence[str],
+) -> None:
+    """Refuse what would not be the recorded run (A-171)."""
+    check_replay(
+        run,
+        digest=script.digest,
+        sources=script.sources,
+        data=data,
+        args=words,
+        allowed=arguments.allow_changed_source,
     )
 
 

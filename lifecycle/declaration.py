@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from ..actors.agent import AgentSpec
-from ..actors.budget import Limits
+from ..actors.budget import Limits, check_enforced
 from ..actors.contract import Choice, Contract, Reply, Returns, Schema, Text
 from ..actors.errors import DeclarationError
 from ..actors.model import Model
@@ -28,6 +28,7 @@ __all__ = [
     "check_prompt",
     "contract_of_options",
     "declare",
+    "model_name",
     "spec_of_options",
 ]
 
@@ -45,6 +46,8 @@ class Declaration:
         limits: what it may spend, or `None`.
         label: its name within the phase, or `None`.
         title: what a person reads of it, or `None`.
+        report: whether the call gives an observation instead of its value.
+        attempts: how many agents it may take.
     """
 
     prompt: Content
@@ -53,6 +56,8 @@ class Declaration:
     limits: Limits | None
     label: str | None
     title: str | None
+    report: bool = False
+    attempts: int = 1
 
     @classmethod
     def of_child(
@@ -61,12 +66,38 @@ class Declaration:
         """A continuable child: it returns nothing, and no contract is in force."""
         return cls(prompt, spec, Reply(), None, label, None)
 
-    @property
-    def request(self) -> str:
-        """The digest of what is asked: another request is another call (A-164).
+    def asked(self, phase: str) -> str:
+        """The digest of what is asked, without the contract (A-163).
 
-        The title is not a part of it.
+        Title and attempts are not a part of it, and neither is the default model of the
+        run, so that a run can go on with another one.
         """
+        spec = self.spec
+        return digest_text(
+            canonical_json(
+                [
+                    list(to_blocks(self.prompt)),
+                    spec.name,
+                    spec.instructions,
+                    None if spec.allow is None else list(spec.allow),
+                    list(spec.deny),
+                    [[tool.name, tool.digest] for tool in spec.tools],
+                    model_name(spec.model),
+                    str(spec.limits or Limits()),
+                    str(self.limits or Limits()),
+                    self.label,
+                    phase,
+                ]
+            )
+        )
+
+    def request(self, phase: str) -> str:
+        """The digest of what is asked and of what must be returned."""
+        return digest_text(canonical_json([self.asked(phase), self.contract.digest]))
+
+    @property
+    def first_request(self) -> str:
+        """The digest of what is asked, as version 0.1.0 made it for its keys."""
         return digest_text(
             canonical_json(
                 [
@@ -78,6 +109,13 @@ class Declaration:
                 ]
             )
         )
+
+
+def model_name(model: Model | str | None) -> str | None:
+    """How a model is named in what is asked: by its name, or by its class."""
+    if model is None or isinstance(model, str):
+        return model
+    return f"{type(model).__module__}:{type(model).__qualname__}"
 
 
 def declare(
@@ -120,14 +158,23 @@ def declare(
         returns=returns,
         text=text,
     )
-    if attempts > 1:
-        raise DeclarationError("attempts above 1 are not offered by this release")
-    if result is not None:
-        raise DeclarationError("result='report' is not offered by this release")
+    if result is not None and found.kind in ("choice", "schema") and returns is None:
+        raise DeclarationError(
+            f"result='report' and a contract of the kind {found.kind!r} exclude each"
+            " other"
+        )
     if limits is not None and not isinstance(limits, Limits):
         raise DeclarationError(f"limits must be Limits, not {type(limits).__name__}")
+    check_enforced(limits)
     return Declaration(
-        prompt, spec_of_options(spec, label, tools, model), found, limits, label, title
+        prompt,
+        spec_of_options(spec, label, tools, model),
+        found,
+        limits,
+        label,
+        title,
+        result is not None,
+        attempts,
     )
 
 

@@ -1,6 +1,6 @@
 """What can go wrong with lives: set-ups, releases and teardowns.
 
-Lives here: the errors that only a supervisor can raise.
+Lives here: the errors that only a supervisor, or the flow of a script, can raise.
 """
 
 from __future__ import annotations
@@ -10,7 +10,12 @@ from typing import Any
 
 from ..mailbox.errors import RametError, portable
 
-__all__ = ["SetupReleaseError", "SetupRevokedError", "TeardownError"]
+__all__ = [
+    "GroupFailureError",
+    "SetupReleaseError",
+    "SetupRevokedError",
+    "TeardownError",
+]
 
 
 class SetupRevokedError(RametError):
@@ -42,3 +47,14 @@ class TeardownError(_GroupError):
     """Raised by a cancel or a drain when branches failed; the agents are gone."""
 
     code = "ACTIVATION_TEARDOWN_FAILED"
+
+
+class GroupFailureError(_GroupError):
+    """Raised by `Flow.parallel` when members failed, after all have settled.
+
+    `exceptions` are the failures; `settled` says of each member how it ended, in their
+    order.
+    """
+
+    code = "group-failure"
+    settled: tuple[Any, ...] = ()

@@ -1,10 +1,9 @@
-"""Recall: what a script asked before, and what became of it.
+"""Recall: the continuable children of a script, and what became of them.
 
-Lives here: the rules by which a resumed script gets its earlier answers.  Each call is
-asked for by its key; one that completed is answered from the store and makes no model
-request; one that a crash or a drain cut is asked again, under the next attempt's key.
-A child whose turn was cut is told to go on, in its own session.  It knows keys, not how
-they are made.
+Lives here: the rules by which a resumed script gets its children again.  A child and
+what it is sent are asked for by their keys; what has ended runs no more, and a child
+whose turn was cut is told to go on, in its own session.  It knows keys, not how they
+are made.  One-shot calls are `calling.py`'s.
 """
 
 from __future__ import annotations
@@ -12,31 +11,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import attrs
 
 from ..actors.agent import AgentSpec
-from ..actors.contract import Contract, Returns
 from ..actors.outcome import Outcome
-from ..mailbox.canonical import canonical_json
 from ..mailbox.errors import DrainingError, SessionHeldError
 from ..mailbox.events import Accepted, TurnOpened
 from ..mailbox.keys import RESERVED
 from ..mailbox.message import Content, to_blocks
 from ..mailbox.store import KeyRow, Reader
-from .declaration import Declaration
 from .handle import Agent
 from .places import again
 
 if TYPE_CHECKING:
     from .supervisor import Supervisor
 
-__all__ = ["GO_ON", "Recall"]
+__all__ = ["CUT", "GO_ON", "Recall"]
 
 GO_ON = "Your previous turn was cut off. Go on with this:"
 """What a child is told, before the text itself, when its turn was cut."""
 
 _MOST_ATTEMPTS = 20
-_CUT = frozenset(("crashed", "drain", "interrupted"))
+CUT = frozenset(("crashed", "drain", "interrupted"))
+"""The causes of an end that nobody meant: the work itself is not over."""
 
 
 class Recall:
@@ -55,48 +51,6 @@ class Recall:
         self._asked: set[str] = set()
         self._reports: dict[str, list[tuple[str, str]]] = {}
         self._after = 0
-
-    # -- one-shot calls ----------------------------------------------------------------
-
-    async def call(self, declared: Declaration, key: str) -> Outcome[Any]:
-        """The outcome of a one-shot call, recalled or made.
-
-        Raises:
-            KeyConflictError: the key names another request.
-            and what `Supervisor.call` raises.
-        """
-        outcome = None
-        for attempt in range(1, _MOST_ATTEMPTS + 1):
-            name = again(key, attempt)
-            row = await self._row(name)
-            if row is None or name in self._asked:
-                outcome = await self._make(declared, name)
-                break
-            outcome = await self.supervisor.wait(row.message)
-            if outcome.status == "completed":
-                break
-        assert outcome is not None
-        return _typed(outcome, declared.contract)
-
-    async def _make(self, declared: Declaration, key: str) -> Outcome[Any]:
-        self._asked.add(key)
-        try:
-            outcome = await self.supervisor._sending.call(
-                self.root,
-                declared.spec,
-                declared.prompt,
-                contract=declared.contract,
-                limits=declared.limits,
-                key=key,
-                own=True,
-                known=True,
-            )
-        except DrainingError:
-            await self.hold()
-            raise
-        if outcome.cause in _CUT:
-            await self.hold()
-        return outcome
 
     async def hold(self) -> None:
         """While the run is being interrupted: wait for the cancellation that follows.
@@ -151,7 +105,7 @@ class Recall:
     async def outcome(self, messages: tuple[str, ...]) -> Outcome[Any]:
         """The outcome of the last of an assignment's messages, once there is one."""
         outcome = await self.supervisor.wait(messages[-1])
-        if outcome.cause in _CUT:
+        if outcome.cause in CUT:
             await self.hold()
         return outcome
 
@@ -257,16 +211,4 @@ def _is_cut(outcome: Outcome[Any]) -> bool:
         return True
     # A turn that an agent or the host interrupted has the cause of an interrupted run.
     on_purpose = (outcome.detail or "").startswith("interrupted by ")
-    return outcome.cause in _CUT and not on_purpose
-
-
-def _typed(outcome: Outcome[Any], contract: Contract[Any]) -> Outcome[Any]:
-    """An outcome whose value is what the present contract makes of it."""
-    value = outcome.value
-    if (
-        isinstance(contract, Returns)
-        and outcome.acceptance is not None
-        and not isinstance(value, contract.declared)
-    ):
-        return attrs.evolve(outcome, value=contract.value(canonical_json(value)))
-    return outcome
+    return outcome.cause in CUT and not on_purpose

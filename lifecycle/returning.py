@@ -120,6 +120,7 @@ def _accepted(activation: Activation, decision: Accept, now: int) -> Concluded:
         message=session.assignment,
         limits=session.header.spec.limits,
         usage=activation.usage,
+        script=activation.identities,
     )
     return Concluded(
         session.assignment,

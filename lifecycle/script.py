@@ -16,12 +16,16 @@ import attrs
 from ..actors.budget import Limits, stated
 from ..actors.errors import AgentStoppedError
 from ..actors.outcome import TreeUsage
-from ..mailbox.canonical import canonical_json, freeze
-from ..mailbox.errors import RametError, UsageError
-from .flow import Flow, journal
+from ..mailbox.canonical import canonical_json, digest_text, freeze
+from ..mailbox.errors import CorruptLogError, RametError, UsageError
+from ..mailbox.session import fold
+from ..mailbox.store import Reader
+from .flow import Flow
 from .handle import Agent
+from .journal import Journal, end_of_unended
 from .recall import Recall
-from .runs import ENDED, RESUMED, STARTED, Run
+from .recorded import ENDED, JOURNAL, RESUMED, STARTED, Recorded, read_recorded
+from .runs import ReplayRefusedError, Run
 from .script_file import ScriptFile
 
 if TYPE_CHECKING:
@@ -83,6 +87,8 @@ class ScriptRun:
         sources: who set which axis of them, for the journal.
         model: how its default model is called.
         about: what the journal says of the run besides: names and JSON data.
+        rerun: who allows that calls with uncertain effects run again (A-188); `None`:
+            nobody, and they fail closed.
 
     Raises:
         UsageError: the input is not JSON data, or the words are not text.
@@ -99,6 +105,7 @@ class ScriptRun:
         sources: Mapping[str, str] | None = None,
         model: str | None = None,
         about: dict[str, Any] | None = None,
+        rerun: str | None = None,
     ) -> None:
         self._supervisor = supervisor
         self._script = script
@@ -110,18 +117,17 @@ class ScriptRun:
         self._sources = sources
         self._model = model
         self._about = about or {}
+        self._rerun = rerun
+        self._recorded: Recorded | None = None
         self._recall: Recall | None = None
 
     async def begin(self) -> Agent:
         """Start the root of a fresh run; durable, with `run.started`, on return."""
         data = {
             "script": self._script.path,
-            "digest": self._script.digest,
-            "args": list(self._args),
-            "input": self._input,
             "limits": stated(self._limits, self._sources),
             "python": platform.python_version(),
-            **self._about,
+            **self._identity(),
         }
         return await self._supervisor._sending.start_root(
             self._script.root,
@@ -136,19 +142,43 @@ class ScriptRun:
         Raises:
             NotResumableError, SessionHeldError: it cannot be continued; the text says
                 why.
+            ReplayRefusedError: `source-run-unusable`: its journal cannot be read.
         """
+        storage = self._supervisor._runtime.storage
+        events = await storage.read(Reader.load, run.id)
+        try:
+            self._recorded = read_recorded(events)
+        except CorruptLogError as error:
+            raise ReplayRefusedError(f"run {run.id}: {error}") from error
         root = await self._supervisor.resume(run.id)
-        await journal(
-            self._supervisor,
-            root,
-            RESUMED,
-            {
-                "digest": self._script.digest,
-                "limits": stated(self._limits, self._sources),
-                **self._about,
-            },
-        )
+        journal = Journal(self._supervisor, root)
+        await self._end_unended(journal, self._recorded)
+        limits = stated(self._limits, self._sources)
+        journal.note(RESUMED, {"limits": limits, **self._identity()})
+        await journal.stored()
         return root
+
+    def _identity(self) -> dict[str, Any]:
+        """What a run is made of, as the events say that begin it and go on with it."""
+        return {
+            "journal": JOURNAL,
+            "digest": self._script.digest,
+            "sources": dict(self._script.sources),
+            "args": list(self._args),
+            "input": self._input,
+            "input_digest": digest_text(canonical_json(self._input)),
+            **self._about,
+        }
+
+    async def _end_unended(self, journal: Journal, recorded: Recorded) -> None:
+        """Write the ends of calls that an earlier process was killed in (A-154)."""
+        for one in recorded.unended:
+            outcome, session = None, None
+            if one.session is not None and one.message is not None:
+                storage = self._supervisor._runtime.storage
+                outcome = await self._supervisor.outcome(one.message)
+                session = fold(await storage.read(Reader.load, one.session))
+            journal.note("call.ended", end_of_unended(one, outcome, session))
 
     async def finish(self, root: Agent) -> ScriptResult:
         """Run the script to its end; `run.ended` is durable on return.
@@ -162,6 +192,9 @@ class ScriptRun:
             args=self._args,
             limits=self._limits,
             model=self._model,
+            source=self._script.digest,
+            recorded=self._recorded,
+            rerun=self._rerun,
         )
         self._recall = flow._recall
         value: Any = None
@@ -178,7 +211,15 @@ class ScriptRun:
         end: dict[str, Any] = {"status": status, "result": value}
         if error is not None:
             end["error"] = {"code": code_of(error), "message": str(error)[:2000]}
-        await journal(self._supervisor, root, ENDED, end)
+        journal = Journal(self._supervisor, root)
+        journal.note(ENDED, end)
+        try:
+            await journal.stored()
+        except RametError as fault:
+            if error is None:
+                raise
+            # What the script raised is what comes out (A-160).
+            error.__context__ = fault
         return ScriptResult(root.id, status, value, error, usage)
 
     def interrupt(self) -> None:
@@ -191,9 +232,17 @@ class ScriptRun:
 
 
 def _sole(error: Exception) -> Exception:
-    """The only exception of a group of one, so that its code is not lost in it."""
-    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
+    """The only exception of a group of one, so that its code is not lost in it.
+
+    A group of stops is told by its first: the limit that was spent first.
+    """
+    while isinstance(error, ExceptionGroup):
+        first, *more = error.exceptions
+        if more and not all(
+            isinstance(one, AgentStoppedError) for one in error.exceptions
+        ):
+            break
+        error = first
     return error
 
 

@@ -1,12 +1,12 @@
 """Script files: a supervisor script read from disk, and what it declares.
 
-Lives here: reading, loading and checking a script.  Its identity is the digest of the
-bytes that were loaded.  It runs the module's own top level and nothing else of it.
+Lives here: reading, loading and checking a script.  Its identity is made of the bytes
+that were loaded (`sources.py`).  It runs the module's own top level and nothing else of
+it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import os
 import sys
@@ -23,6 +23,7 @@ from ..actors.budget import Limits
 from ..actors.model import Model
 from ..actors.policy import Policy
 from ..mailbox.errors import UsageError
+from .sources import digest_of, sources_of
 
 if TYPE_CHECKING:
     from .flow import Flow
@@ -42,13 +43,14 @@ class ScriptFile:
 
     Attributes:
         path: where it lies, absolute.
-        digest: SHA-256 of its bytes, in lower-case hex.
+        digest: of it and the local modules that it imports, in lower-case hex.
         main: its `main`.
         root: what the root of a run of it is made from.
         specs: other specs that stored sessions may need.
         model: the model that it declares for itself, or `None`.
         policy: the policy that it declares, or `None`.
         limits: what a run of it may spend, as it declares, or `None`.
+        sources: the digest of each file that it is made of, by its name.
     """
 
     path: str
@@ -59,6 +61,7 @@ class ScriptFile:
     model: Model | str | None = None
     policy: Policy | None = None
     limits: Limits | None = None
+    sources: Mapping[str, str] = attrs.field(factory=dict)
 
 
 def load_script(path: str | os.PathLike[str]) -> ScriptFile:
@@ -83,16 +86,18 @@ def load_script(path: str | os.PathLike[str]) -> ScriptFile:
         raise UsageError(
             f"the script {given} cannot be read: {error.strerror or error}"
         ) from error
+    sources = sources_of(place, source)
     module = _module(place, source)
     return ScriptFile(
         str(place),
-        hashlib.sha256(source).hexdigest(),
+        digest_of(sources),
         _main(module, given),
         _root(module, given),
         _specs(module, given),
         _optional(module, given, "model", (Model, str), "a model or its name"),
         _optional(module, given, "policy", (Policy,), "a Policy"),
         _optional(module, given, "limits", (Limits,), "Limits"),
+        sources,
     )
 
 

@@ -8,6 +8,7 @@ wait of a call.  What is accepted, and in which order it is checked, is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -124,19 +125,25 @@ class Sending:
         own: bool = False,
         known: bool = False,
         accepted: list[str] | None = None,
+        identities: str | None = None,
+        begun: Callable[[str, str], None] | None = None,
     ) -> Started:
         """Start a one-shot child; under a key whose outcome is a crash, once more.
 
         A repeat of a crashed call is one fresh agent under a key of the runtime's own
         (A-058); `own` and `known` are those of `start_child`.  `accepted` gets the id
-        of the child as soon as there is one, before it is durable.
+        of the child as soon as there is one, before it is durable.  `identities` is
+        what its receipt says of a script, as canonical text.  `begun` is called in the
+        span in which the child comes to be, with its id and that of its prompt.
         """
         newborn = self._oneshot(spec, contract, limits, background=background)
+        if identities is not None:
+            newborn = attrs.evolve(newborn, identities=identities)
         if not own:
             check_key(key)
         asks = known or not own
         started = await self._start(
-            parent, newborn, prompt, key, asks=asks, accepted=accepted
+            parent, newborn, prompt, key, asks=asks, accepted=accepted, begun=begun
         )
         attempt = 1
         live = self._runtime.forest.live
@@ -160,6 +167,7 @@ class Sending:
         *,
         asks: bool = True,
         accepted: list[str] | None = None,
+        begun: Callable[[str, str], None] | None = None,
     ) -> Started:
         runtime = self._runtime
         blocks = to_blocks(prompt)
@@ -170,9 +178,12 @@ class Sending:
         send = Send("prompt", blocks, digest, "wakeup", key)
         asked = key if asks else None
         async with runtime.asked(id_of(parent), asked, own=True) as stored:
+            before = len(runtime.forest.live)
             child, message, ticket = runtime.admission.start_child(
                 parent, newborn, _with(send, stored)
             )
+            if begun is not None and len(runtime.forest.live) > before:
+                begun(child, message)
         if accepted is not None:
             accepted.append(child)
         await runtime.stored(message, ticket, key)
@@ -208,6 +219,8 @@ class Sending:
         key: str | None,
         own: bool = False,
         known: bool = False,
+        identities: str | None = None,
+        begun: Callable[[str, str], None] | None = None,
     ) -> Outcome[Any]:
         """Call a one-shot child and wait for its outcome.
 
@@ -228,6 +241,8 @@ class Sending:
                 own=own,
                 known=known,
                 accepted=accepted,
+                identities=identities,
+                begun=begun,
             )
         except BaseException:
             await self._call_off(accepted)

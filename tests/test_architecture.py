@@ -38,14 +38,15 @@ PURE = frozenset(
         "actors": (
             "agent arguments bound budget chat_messages chat_stream compaction "
             "contract contributions dialect errors grammar grammar_pattern graphemes "
-            "ledger local_form model outcome policy receipt render response returns "
-            "schema scope submission tool tool_signature turn verdict"
+            "ledger local_form model outcome policy proof receipt render response "
+            "returns schema scope submission tool tool_signature turn verdict"
         ),
         "lifecycle": (
-            "activation admission allowance concurrency errors forest limiter notices "
-            "prose readers returning script_branches script_calls script_check "
-            "script_course script_declared script_finding script_labels script_results "
-            "script_shapes script_tree script_values telling"
+            "activation admission allowance call_report concurrency errors forest "
+            "limiter notices prose readers recorded returning script_branches "
+            "script_calls script_check script_course script_declared script_finding "
+            "script_labels script_results script_shapes script_tree script_values "
+            "telling"
         ),
     }.items()
     for name in names.split()

@@ -43,11 +43,18 @@ from .actors.policy import Policy
 from .actors.tool import Tool, ToolCall
 from .actors.tools_agents import delegation_setup
 from .actors.tools_talk import control_setup, report_setup
-from .lifecycle.errors import SetupReleaseError, SetupRevokedError, TeardownError
+from .lifecycle.errors import (
+    GroupFailureError,
+    SetupReleaseError,
+    SetupRevokedError,
+    TeardownError,
+)
 from .lifecycle.flow import Flow
 from .lifecycle.flow_child import Assignment, FlowChild
+from .lifecycle.group import Settled
 from .lifecycle.handle import Agent
 from .lifecycle.headless import HeadlessResult, run_headless
+from .lifecycle.items import Item
 from .lifecycle.observe import Gap, Observer
 from .lifecycle.observe_structlog import StructlogObserver, log_to_structlog
 from .lifecycle.opening import open as open  # noqa: A004
@@ -130,10 +137,12 @@ __all__ = [
     "FlowChild",
     "FunctionModel",
     "Gap",
+    "GroupFailureError",
     "HeadlessResult",
     "IllegalEventError",
     "InboxFullError",
     "InvalidArgumentsError",
+    "Item",
     "KeyConflictError",
     "Limits",
     "Listing",
@@ -169,6 +178,7 @@ __all__ = [
     "SelfWaitError",
     "SendUnknownError",
     "SessionHeldError",
+    "Settled",
     "Setup",
     "SetupReleaseError",
     "SetupRevokedError",

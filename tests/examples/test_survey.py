@@ -261,6 +261,10 @@ def test_no_kill_loses_or_repeats_a_finished_turn(
             finished, cut = desk.turns(store)
             died += 1
         last = desk.ramet("resume", "--store", store)
+        if "[no-recorded-calls]" in last.err:
+            # It died before it had asked for anything: it is run again.
+            assert (requests, finished) == ([], set())
+            last = desk.run(f"again{number}.db")
         assert last.status == 0, f"{kill}: {last.err}"
         assert told(last.result) == told(whole.result), kill
         assert not repeated(finished, last), kill

@@ -37,7 +37,7 @@ from ramet import (
     Supervisor,
     ToolCall,
 )
-from ramet.lifecycle.flow import journal
+from ramet.lifecycle.journal import Journal
 from ramet.mailbox.store import Batch
 from ramet.testing import Gate
 
@@ -191,7 +191,9 @@ class Tree:
             await agent.wait_gone()
 
     async def _plain_work(self, sup: Supervisor, root: Agent) -> None:
-        await journal(sup, root, "log", {"text": "it begins"})
+        journal = Journal(sup, root)
+        journal.note("log", {"text": "it begins"})
+        await journal.stored()
         scout = await self._start(sup, root, "scout", "scout")
         await self._answered(sup, scout, "scout")
         await self._follow(sup, root, scout, "again")

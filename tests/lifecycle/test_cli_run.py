@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -18,9 +19,10 @@ from typing import Any
 import anyio
 import pytest
 
-from ramet import FunctionModel, Model, ModelRequest, Usage
+from ramet import FunctionModel, Model, ModelRequest, SqliteStore, Usage
 from ramet.lifecycle import models
 from ramet.lifecycle.cli import main as ramet
+from ramet.lifecycle.runs import runs
 from ramet.testing import ScriptedModel, call, step
 from tests.lifecycle.commands import command, environment, started
 
@@ -334,10 +336,12 @@ def test_one_agent_without_a_reply_ends_with_1(
 
 
 @contextlib.contextmanager
-def waiting(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+def waiting(
+    folder: Path, *words: str, text: str = WAITS
+) -> Iterator[subprocess.Popen[str]]:
     """A run whose agent waits for its model for ever."""
     running = started(
-        "run", script(folder, WAITS), "--store", "s.db", *words, cwd=folder
+        "run", script(folder, text), "--store", "s.db", *words, cwd=folder
     )
     assert running.stderr is not None
     try:
@@ -552,12 +556,89 @@ def test_a_session_that_is_no_run_is_not_resumed(
     assert "is no run of a script" in capsys.readouterr().err
 
 
-def test_a_resumed_run_takes_no_other_input(
+def the_run(folder: Path) -> str:
+    """The id of the only run in a store."""
+    store = SqliteStore(folder / "s.db")
+    store.open()
+    with contextlib.closing(store):
+        (run,) = runs(store)
+    return run.id
+
+
+@pytest.mark.case("A-171")
+def test_another_input_is_another_target_unless_it_is_allowed(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name = script(here, ECHO)
-    assert ramet(["run", name, "--resume", "s", "--input", "1"]) == 2
-    assert "that it began with" in capsys.readouterr().err
+    killed(here)
+    (here / "go").touch()
+    words = ["run", "job.py", "--resume", the_run(here), "--store", "s.db"]
+    assert ramet([*words, "--input", "1"]) == 1
+    assert "the input changed" in capsys.readouterr().err
+    assert ramet([*words, "--", "word"]) == 1
+    assert "the words after -- changed" in capsys.readouterr().err
+    assert ramet([*words, "--input", "null"]) == 0
+    assert ramet([*words, "--input", "1"]) == 1
+    capsys.readouterr()
+    assert ramet([*words, "--input", "1", "--allow-changed-source"]) == 0
+    assert "had completed" not in capsys.readouterr().err
+
+
+@pytest.mark.case("A-171")
+def test_a_run_without_calls_is_not_taken_up_and_changes_are_said_first(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = script(here, "async def main(flow):\n    raise ValueError\n")
+    assert ramet(["run", name, "--store", "s.db"]) == 1
+    words = ["run", name, "--resume", the_run(here), "--store", "s.db"]
+    capsys.readouterr()
+    assert ramet(words) == 1
+    assert "[no-recorded-calls]" in capsys.readouterr().err
+    script(here, ECHO)
+    assert ramet(words) == 1
+    assert "[target-changed]" in capsys.readouterr().err
+    assert ramet(["run", name, "--resume", "nothing", "--store", "s.db"]) != 0
+    assert "[target-changed]" not in capsys.readouterr().err
+    assert ramet(["run", name, "--store", "s.db"]) == 0
+
+
+@pytest.mark.case("A-171")
+def test_a_module_beside_the_script_is_a_part_of_its_identity(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "beside_the_job.py").write_text("WORD = 'one'\n")
+    text = WAITS.replace("import ramet", "import beside_the_job\nimport ramet")
+    with waiting(here, text=text) as running:
+        running.kill()
+        running.wait(timeout=30)
+    (here / "go").touch()
+    (here / "beside_the_job.py").write_text("WORD = 'two'\n")
+    assert ramet(["resume", "--store", "s.db"]) == 1
+    assert "the script (beside_the_job.py) changed" in capsys.readouterr().err
+    assert ramet(["resume", "--store", "s.db", "--allow-changed-source"]) == 0
+
+
+def test_a_run_in_a_store_of_0_1_0_is_taken_up(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    golden = Path(__file__).parent / "golden"
+    connection = sqlite3.connect(here / "s.db")
+    connection.executescript((golden / "store_0_1_0.sql").read_text(encoding="utf-8"))
+    connection.close()
+    named(
+        monkeypatch,
+        ScriptedModel({"clerk": [step(calls=[call("reply", value=9)])]}),
+    )
+    name = str(golden / "script_0_1_0.py")
+    words = ["run", name, "--resume", "lead", "--store", "s.db"]
+    assert ramet([*words, "--model", "test"]) == 0
+    assert json.loads(capsys.readouterr().out)["colour"] == "green"
+
+
+def test_only_a_resumed_run_is_told_to_rerun_what_is_uncertain(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ramet(["run", script(here, ECHO), "--rerun-uncertain"]) == 2
+    assert "that is resumed" in capsys.readouterr().err
 
 
 def test_a_run_whose_store_is_being_written_is_not_taken_up(here: Path) -> None:

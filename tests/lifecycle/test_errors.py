@@ -5,16 +5,22 @@ from __future__ import annotations
 import pytest
 
 from ramet.lifecycle import errors
-from ramet.lifecycle.errors import SetupReleaseError, SetupRevokedError, TeardownError
+from ramet.lifecycle.errors import (
+    GroupFailureError,
+    SetupReleaseError,
+    SetupRevokedError,
+    TeardownError,
+)
 from ramet.mailbox.errors import RametError, RemoteCause, UsageError
 from tests.errors import Stubborn, pickled
 
-GROUPS = [SetupReleaseError, TeardownError]
+GROUPS = [GroupFailureError, SetupReleaseError, TeardownError]
 
 
 def test_the_codes_are_those_of_the_table() -> None:
     codes = {name: getattr(errors, name).code for name in errors.__all__}
     assert codes == {
+        "GroupFailureError": "group-failure",
         "SetupReleaseError": "ACTIVATION_SETUP_RELEASE_FAILED",
         "SetupRevokedError": "ACTIVATION_SETUP_REVOKED",
         "TeardownError": "ACTIVATION_TEARDOWN_FAILED",
@@ -29,7 +35,7 @@ def test_a_revocation_is_pickled_with_its_text_and_causes() -> None:
 @pytest.mark.case("R-218")
 @pytest.mark.parametrize("cls", GROUPS)
 def test_a_group_is_pickled_with_its_branches_and_causes(
-    cls: type[SetupReleaseError | TeardownError],
+    cls: type[GroupFailureError | SetupReleaseError | TeardownError],
 ) -> None:
     group = cls("two failed", [UsageError("one"), Stubborn("t", "wo")])
     group.add_note("a note")
@@ -51,7 +57,7 @@ def leaves_of(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
 @pytest.mark.case("R-114")
 @pytest.mark.parametrize("cls", GROUPS)
 def test_except_catches_a_group_and_except_star_its_leaves(
-    cls: type[SetupReleaseError | TeardownError],
+    cls: type[GroupFailureError | SetupReleaseError | TeardownError],
 ) -> None:
     inner = cls("below", [KeyError("deep")])
     group = cls("failed", [OSError("near"), inner])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ramet import DeclarationError
-from ramet.lifecycle.places import Places, again, key_at
+from ramet.lifecycle.places import Places, again, attempt_of, key_at
 from ramet.mailbox.keys import RESERVED
 
 DIGEST = "0123456789abcdef" * 4
@@ -19,7 +19,7 @@ def test_calls_without_a_label_are_counted_and_labelled_ones_are_not() -> None:
     places.leave(places.take("agent", "a", None))
     assert [first.steps, second.steps] == [("agent", 1), ("spawn", 2)]
     assert places.take("agent", "a", None).steps == ("agent", "", "a", 3)
-    places.phase = "later"
+    places.lane.phase = "later"
     assert places.take("agent", "a", None).steps == ("agent", "later", "a", 1)
 
 
@@ -36,9 +36,9 @@ def test_a_live_label_is_not_taken_twice_in_its_phase() -> None:
 
 def test_keys_are_the_runtimes_own_and_no_two_places_share_one() -> None:
     places = Places()
-    places.phase = 'a","b'
+    places.lane.phase = 'a","b'
     one = places.take("agent", "c", None)
-    places.phase = "a"
+    places.lane.phase = "a"
     other = places.take("agent", 'b","c', None)
     named = places.take("agent", None, "1")
     plain = places.take("agent", None, None)
@@ -55,3 +55,5 @@ def test_another_request_has_another_key_unless_the_script_named_the_call() -> N
 
 def test_each_attempt_has_a_key_of_its_own() -> None:
     assert [again("k", n) for n in (1, 2, 3)] == ["k", "k.again2", "k.again3"]
+    assert [attempt_of(again("k.again9]", n))[1] for n in (1, 2, 30)] == [1, 2, 30]
+    assert attempt_of("k\n]x.again2") == ("k\n]x", 2)

@@ -54,4 +54,5 @@ async def test_a_text_call_of_a_script_notes_it_and_gives_the_final_message(
         for event in of(stored.log(result.run), Journaled)
         if event.kind == "log"
     ]
-    assert [note["code"] for note in notes] == ["longer-prose"] * (length > 3)
+    noted = [note for note in notes if note["code"] == "longer-prose"]
+    assert len(noted) == (length > 3)

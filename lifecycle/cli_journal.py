@@ -1,0 +1,104 @@
+"""The journal as a person reads it: what each of its events is in words.
+
+Lives here: one line for each kind of journal event, for `ramet log` of a run.  What is
+not of a known form is shown as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .cli_text import Cell, one_line
+
+__all__ = ["journal_line"]
+
+
+def journal_line(kind: str, text: str) -> tuple[list[Cell], str]:
+    """The pieces of a line, and the text that it shows as much of as there is room.
+
+    Args:
+        kind: the kind of the journal event.
+        text: its data, as canonical text.
+    """
+    try:
+        data = json.loads(text)
+        found = _LINES[kind](data)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return [("journal ", "mark"), (one_line(kind), "name")], text
+    return found
+
+
+def _queued(data: dict[str, Any]) -> tuple[list[Cell], str]:
+    cells: list[Cell] = [("call ", "title"), (_name(data), "name")]
+    cells.append((f" of {one_line(data['spec'])}", "dim"))
+    if data.get("fresh"):
+        cells.append((f" runs fresh ({one_line(data['fresh'])})", "note"))
+    return cells, data["title"] or ""
+
+
+def _started(data: dict[str, Any]) -> tuple[list[Cell], str]:
+    attempt = "" if data["attempt"] == 1 else f" (attempt {data['attempt']})"
+    cells: list[Cell] = [
+        ("call ", "title"),
+        (one_line(data["call"]), "name"),
+        (f" has the agent {one_line(data['session'])}{attempt}", "dim"),
+    ]
+    return cells, ""
+
+
+def _ended(data: dict[str, Any]) -> tuple[list[Cell], str]:
+    style = {"completed": "good", "cancelled": "note"}.get(data["status"], "bad")
+    cells: list[Cell] = [("call ", "title"), (_name(data), "name"), (" ", "")]
+    cells.append((one_line(data["status"]), style))
+    if data["cause"]:
+        cells.append((f" ({one_line(data['cause'])})", "dim"))
+    if data["replayed"]:
+        cells.append((" replayed", "mark"))
+    else:
+        cells.append((f" in {data['duration_ms'] / 1000:.1f}s", "dim"))
+    return cells, data["text"] or ""
+
+
+def _log(data: dict[str, Any]) -> tuple[list[Cell], str]:
+    code = data.get("code")
+    if code is None:
+        return [("log ", "mark")], data["text"]
+    return [("log ", "mark"), (one_line(code), "dim")], data["text"]
+
+
+def _phase(data: dict[str, Any]) -> tuple[list[Cell], str]:
+    return [("phase ", "title"), (one_line(data["name"]), "name")], ""
+
+
+def _group_started(data: dict[str, Any]) -> tuple[list[Cell], str]:
+    return [("group ", "title"), (f"of {int(data['size'])} begins", "dim")], ""
+
+
+def _group_ended(data: dict[str, Any]) -> tuple[list[Cell], str]:
+    counts = [
+        f"{data[status]} {status}"
+        for status in ("completed", "failed", "cancelled")
+        if data[status]
+    ]
+    style = "bad" if data["failed"] else "good"
+    return [("group ", "title"), (", ".join(counts) or "ended", style)], ""
+
+
+def _name(data: dict[str, Any]) -> str:
+    """How a person knows a call: its label, with its phase, else its id."""
+    if not data["label"]:
+        return one_line(data["call"])
+    phase = f"{data['phase']}/" if data["phase"] else ""
+    return one_line(f"{phase}{data['label']}")
+
+
+_LINES = {
+    "call.queued": _queued,
+    "call.started": _started,
+    "call.ended": _ended,
+    "group.started": _group_started,
+    "group.ended": _group_ended,
+    "log": _log,
+    "phase": _phase,
+}
