@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from ..actors.agent import AgentSpec
-from ..actors.budget import Limits, check_enforced
+from ..actors.budget import Limits
 from ..actors.contract import Choice, Contract, Reply, Returns, Schema, Text
 from ..actors.errors import DeclarationError
 from ..actors.model import Model
@@ -165,7 +165,6 @@ def declare(
         )
     if limits is not None and not isinstance(limits, Limits):
         raise DeclarationError(f"limits must be Limits, not {type(limits).__name__}")
-    check_enforced(limits)
     return Declaration(
         prompt,
         spec_of_options(spec, label, tools, model),

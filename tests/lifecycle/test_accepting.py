@@ -15,6 +15,7 @@ import pytest
 from ramet.actors.turn import Finish
 from ramet.lifecycle import driver
 from ramet.lifecycle.activation import Activation
+from ramet.lifecycle.allowance import Refusal
 from ramet.lifecycle.returning import stopped_by
 from tests.lifecycle.accepting import DISTURBANCES, RETURNS
 from tests.lifecycle.accepting_judged import play
@@ -67,8 +68,8 @@ def test_a_stop_that_settles_nothing_is_found(
 ) -> None:
     """A planted fault: time that is over ends the turn, and not the assignment."""
 
-    def careless(activation: Activation, axis: str, now: int) -> Finish:
-        return attrs.evolve(stopped_by(activation, axis, now), conclusion=None)
+    def careless(activation: Activation, refusal: Refusal, now: int) -> Finish:
+        return attrs.evolve(stopped_by(activation, refusal, now), conclusion=None)
 
     monkeypatch.setattr(driver, "stopped_by", careless)
     # Then there is neither a value nor an end without one, and its caller waits.
