@@ -39,6 +39,7 @@ from ramet import (
     ToolCall,
 )
 from ramet.lifecycle.activation import Activation
+from ramet.lifecycle.allowance import Account, Allowance
 from ramet.mailbox.store import Batch
 from tests.lifecycle.stage import OrderObserver
 from tests.schedules import Backend
@@ -263,8 +264,15 @@ class World:
 
     def _budget(self, target: Activation) -> None:
         """What others spend from a shared limit leaves it no more than it has used."""
-        limits = Limits(requests=max(1, target.session.usage.requests), tool_calls=1)
-        target.bound = target.bound.within(limits)
+        usage = target.session.usage
+        limits = Limits(requests=max(1, usage.requests), tool_calls=1)
+        allowance = target.allowance
+        above = None if allowance is None else allowance.account
+        account = Account(limits, "the run", above, tool_calls=usage.tool_calls)
+        if allowance is None:
+            target.allowance = Allowance(account, target, timed=True)
+        else:
+            allowance.cover(account)
 
     def _provider(self, target: Activation) -> None:
         self.broken = True

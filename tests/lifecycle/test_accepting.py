@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator
 import attrs
 import pytest
 
+from ramet.actors.submission import Decision
 from ramet.actors.turn import Finish
 from ramet.lifecycle import driver
 from ramet.lifecycle.activation import Activation
-from ramet.lifecycle.allowance import Refusal
-from ramet.lifecycle.returning import stopped_by
+from ramet.lifecycle.returning import finished_by
 from tests.lifecycle.accepting import DISTURBANCES, RETURNS
 from tests.lifecycle.accepting_judged import play
-from tests.schedules import Backend, EndlessRunError
+from tests.schedules import Backend
 
 ALONE = ("a reply", "a schema", "a text")
 """What is returned by the first request: no budget refuses an answer (A-147)."""
@@ -63,15 +63,15 @@ def test_a_disturbed_return_stands_or_does_not_exist(
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_stop_that_settles_nothing_is_found(
+def test_a_turn_that_says_completed_and_settles_nothing_is_found(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A planted fault: time that is over ends the turn, and not the assignment."""
+    """A planted fault: an accepted return ends the turn, and not the assignment."""
 
-    def careless(activation: Activation, refusal: Refusal, now: int) -> Finish:
-        return attrs.evolve(stopped_by(activation, refusal, now), conclusion=None)
+    def careless(activation: Activation, decision: Decision, now: int) -> Finish | None:
+        finish = finished_by(activation, decision, now)
+        return None if finish is None else attrs.evolve(finish, conclusion=None)
 
-    monkeypatch.setattr(driver, "stopped_by", careless)
-    # Then there is neither a value nor an end without one, and its caller waits.
-    with pytest.raises(EndlessRunError):
-        play(RETURNS["a reply after work"], backend, "timeout", 3)
+    monkeypatch.setattr(driver, "finished_by", careless)
+    with pytest.raises(AssertionError, match="turn and outcome differ"):
+        play(RETURNS["a reply after work"], backend, "timeout", 0)
