@@ -352,8 +352,8 @@ FAULTS: tuple[Fault, ...] = (
             "activation = self.sender(parent) if revive is None "
             "else parent._activation",
         ),
-        edit(Residency, "_set_up", "runtime.admission.open()", "pass"),
-        edit(Residency, "_set_up", "parent.life is not Life.LIVE", "False"),
+        edit(Residency, "_install", "runtime.admission.open()", "pass"),
+        edit(Residency, "_install", "parent.life is not Life.LIVE", "False"),
     ),
     fault(
         "a resumed child is published before its message is accepted",

@@ -31,11 +31,10 @@ async def _run_that_parks_late(self: Driver, activation: Activation) -> None:
         if activation.gone:
             return
         forest.end_turn(activation, finish)
-        if activation.life is not Life.LIVE or not forest.open_turn(activation):
+        if activation.life is not Life.LIVE or not forest.go_on(activation):
             break
     await forest.gate.wait(activation.ticket)
-    activation.driving = False
-    forest.rest(activation)
+    forest.rest_driver(activation)
 
 
 async def _stored_at_once(self: Runtime, *_: object) -> None:
@@ -93,8 +92,8 @@ FAULTS: tuple[Fault, ...] = (
         edit(
             Forest,
             "wake",
-            "and self.open_turn(activation)\n    ):",
-            "and activation.session.inbox.claimable\n    ):",
+            "if self.open_turn(activation):",
+            "if activation.session.inbox.claimable:",
         ),
         edit(
             Driver,
@@ -110,8 +109,8 @@ FAULTS: tuple[Fault, ...] = (
         edit(
             Forest,
             "wake",
-            "and activation.life is Life.LIVE",
-            "and activation.life is Life.LIVE\n        and not activation.children",
+            "activation.driving\n",
+            "activation.driving\n        or activation.children\n",
         ),
     ),
     fault(

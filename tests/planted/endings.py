@@ -60,7 +60,7 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "a closing does not stop the open turn",
         "R-148 R-155 R-160 R-217",
-        edit(Forest, "close", "one.scope.cancel()", "pass"),
+        edit(Forest, "close", "self._cancel_turn(one)", "pass"),
     ),
     fault(
         "the last cause of an end stands",

@@ -182,7 +182,7 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "an interrupt does not stop the open turn",
         "R-135",
-        edit(Forest, "interrupt", "activation.scope.cancel()", "pass"),
+        edit(Forest, "interrupt", "self._cancel_turn(activation)", "pass"),
         edit(Activation, "stopped", " or self.session.interrupted is not None", ""),
     ),
     fault(
@@ -265,9 +265,9 @@ FAULTS: tuple[Fault, ...] = (
         edit(
             Driver,
             "run",
-            "if activation.life is not Life.LIVE or not forest.open_turn(activation):",
+            "if activation.life is not Life.LIVE or not forest.go_on(activation):",
             "if activation.life is not Life.LIVE or finish.status == 'failed' "
-            "or not forest.open_turn(activation):",
+            "or not forest.go_on(activation):",
         ),
     ),
     fault(

@@ -193,7 +193,7 @@ FAULTS: tuple[Fault, ...] = (
         "R-105",
         edit(
             Residency,
-            "_set_up",
+            "_install",
             "for other in installation.release():",
             "for other in ():",
         ),
@@ -203,7 +203,7 @@ FAULTS: tuple[Fault, ...] = (
         "R-105",
         edit(
             Residency,
-            "_set_up",
+            "_install",
             "        raise NotResumableError(\n"
             '            f"session {loaded.id} could not be set up again: {error}"\n'
             "        ) from error\n",

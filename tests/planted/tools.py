@@ -123,10 +123,10 @@ FAULTS: tuple[Fault, ...] = (
         edit(
             driver._Turn,
             "_landed",
-            "    if calls.over:\n",
+            "    if calls.over is not None:\n",
             "    if any(getattr(r, 'error', 0) == 'INVALID_ARGS' for m in "
             "self._session.transcript[-1:] for r in getattr(m, 'results', ())):\n"
-            "        return COMPLETED\n    if calls.over:\n",
+            "        return COMPLETED\n    if calls.over is not None:\n",
         ),
     ),
     fault(
@@ -135,10 +135,10 @@ FAULTS: tuple[Fault, ...] = (
         edit(
             driver._Turn,
             "_landed",
-            "    if calls.over:\n",
+            "    if calls.over is not None:\n",
             "    if any(c.name == 'report' for m in self._session.transcript[-1:] "
             "for c in getattr(m, 'calls', ())):\n"
-            "        return COMPLETED\n    if calls.over:\n",
+            "        return COMPLETED\n    if calls.over is not None:\n",
         ),
     ),
     fault(

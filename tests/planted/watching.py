@@ -46,8 +46,8 @@ FAULTS: tuple[Fault, ...] = (
         edit(
             Supervisor,
             "_until_idle",
-            "activation.session.open is not None or activation.session.inbox.claimable",
-            "activation.session.inbox.claimable",
+            "activation.session.open is not None\n",
+            "False\n",
         ),
     ),
     fault(
