@@ -64,6 +64,15 @@ lint: .venv/made-dev ## check style and types
 format: .venv/made-dev ## lay out the sources and sort their imports
 	@echo "make: ruff" && $(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .
 
+# A long search; CI has a short one among the tests.
+.PHONY: simulate
+simulate: .venv/made-dev ## search seeds for a broken law; ARGS go to ramet simulate
+	@for backend in asyncio trio; do \
+	    $(BIN)/ramet simulate --seeds 20000 --backend $$backend $(ARGS) || exit 1; done
+	@for backend in asyncio trio; do \
+	    $(BIN)/ramet simulate --seeds 2000 --backend $$backend --store sqlite --faults every \
+	        $(ARGS) || exit 1; done
+
 .PHONY: bench
 bench: .venv/made-dev ## measure what the goals name; ARGS go to the benchmarks
 	@echo "make: running the benchmarks"

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 from ..actors.errors import DeclarationError
 from ..mailbox.errors import RametError, UsageError
-from . import cli_chat, cli_check, cli_read, cli_run
+from . import cli_chat, cli_check, cli_read, cli_run, cli_simulate
 from .cli_text import one_line
 
 __all__ = ["build_parser", "entry", "main"]
@@ -90,6 +90,7 @@ def build_parser() -> argparse.ArgumentParser:
     cli_chat.add_parsers(parser.commands)
     cli_check.add_parser(parser.commands)
     cli_read.add_parsers(parser.commands)
+    cli_simulate.add_parser(parser.commands)
     return parser
 
 

@@ -20,7 +20,7 @@ from ..actors.turn import COMPLETED, Finish, after_response
 from ..mailbox.backend import Backend
 from ..mailbox.backend_trio import protected
 from ..mailbox.errors import SendUnknownError
-from ..mailbox.events import RequestFailed, StepEnded
+from ..mailbox.events import Event, RequestFailed, StepEnded
 from .activation import Activation, Closing, Life
 from .calls import Calls, log_submission, passes_through
 from .compacting import shorten_by, text_of
@@ -124,6 +124,7 @@ class _Turn:
         "_compacted",
         "_decision",
         "_forest",
+        "_ledger",
         "_narrowed",
         "_plan",
         "_scope",
@@ -150,11 +151,14 @@ class _Turn:
         self._decision: Decision | None = None
         self._narrowed = False
         self._compacted = False
+        # Before its assignment a headless root has nothing to return.
+        assigned = activation.session.assignment is not None
+        self._ledger = activation.ledger if assigned else None
         self._scope = Scope(
             activation.session.header.kind,
             activation.bound,
             activation.installation,
-            reply_tool(activation.ledger),
+            reply_tool(self._ledger),
         )
 
     async def run(self) -> Finish:
@@ -179,6 +183,7 @@ class _Turn:
             if isinstance(response, Finish):
                 return response
             if activation.gone or activation.stopped:
+                self._keep_late(response)
                 return COMPLETED
             finish = self._after(response)
             if finish is None and isinstance(response, Assembled):
@@ -210,7 +215,7 @@ class _Turn:
             most = activation.allowance.requests
             if most is not None and self._session.usage.requests >= most.value:
                 return stopped_by(activation, most, self._forest.ambient.now_ms())
-        ledger, model = activation.ledger, activation.bound.model
+        ledger, model = self._ledger, activation.bound.model
         counts = ledger is not None and ledger.contract.kind in ("choice", "schema")
         if counts and model is not None and not model.capabilities.narrowing:
             text = "the model port cannot narrow its tools to reply (A-008)"
@@ -221,7 +226,7 @@ class _Turn:
     def _request(self) -> ModelRequest:
         activation = self._activation
         session = self._session
-        narrowed = activation.ledger is not None and activation.ledger.narrowed
+        narrowed = self._ledger is not None and self._ledger.narrowed
         return ModelRequest(
             session.header.spec.name,
             activation.id,
@@ -331,6 +336,22 @@ class _Turn:
             failed = RequestFailed("cancelled", "the request was stopped", now)
             self._forest.log(self._activation, failed)
 
+    def _keep_late(self, response: Assembled | ResponseFault) -> None:
+        """Keep what was answered when the turn had been stopped already (law 21).
+
+        Its calls are not run, so they are not kept; what it cost was spent.
+        """
+        activation = self._activation
+        if activation.gone or self._session.open is None:
+            return
+        now, usage = self._forest.ambient.now_ms(), response.usage
+        if isinstance(response, Assembled) and response.text:
+            event: Event = StepEnded(response.text, (), "cut", now, usage, cut=True)
+        else:
+            text = "it was answered after the turn had been stopped"
+            event = RequestFailed("cancelled", text, now, usage)
+        self._forest.log(activation, event)
+
     def _after(self, response: Assembled | ResponseFault) -> Finish | None:
         """Log a response; gives how the turn ends, `None`: its calls are to be run."""
         activation = self._activation
@@ -349,7 +370,7 @@ class _Turn:
                 response.text, response.calls, response.stop, now, response.usage
             ),
         )
-        ledger = activation.ledger
+        ledger = self._ledger
         if ledger is None:
             return finish
         if response.refusal is not None:
@@ -368,7 +389,7 @@ class _Turn:
 
     def _landed(self, calls: Calls) -> Finish | None:
         """What follows when every call of the batch has its result."""
-        ledger = self._activation.ledger
+        ledger = self._ledger
         now = self._forest.ambient.now_ms()
         self._plan = None
         if calls.over is not None:

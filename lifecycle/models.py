@@ -6,6 +6,8 @@ here; a model object that a user made is the user's to close.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..actors.model import Model
 from ..actors.model_names import resolve_model
 from ..mailbox.errors import UsageError
@@ -14,9 +16,13 @@ __all__ = ["Models"]
 
 
 class Models:
-    """Resolves model names; `default` is what a spec without a model gets."""
+    """Resolves model names; `default` is what a spec without a model gets.
+
+    `around` is put around each model that is given out: the simulator's, to look on.
+    """
 
     def __init__(self, default: Model | str | None) -> None:
+        self.around: Callable[[Model], Model] = lambda model: model
         self._made: dict[str, Model] = {}
         self._default = None if default is None else self._resolve(default)
 
@@ -26,7 +32,8 @@ class Models:
         Raises:
             UsageError: the name is unknown, or it is no model.
         """
-        return self._default if model is None else self._resolve(model)
+        found = self._default if model is None else self._resolve(model)
+        return None if found is None else self.around(found)
 
     def _resolve(self, model: Model | str) -> Model:
         if isinstance(model, str):

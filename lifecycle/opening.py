@@ -22,7 +22,7 @@ from ..actors.policy import Policy
 from ..mailbox.backend import current_backend
 from ..mailbox.errors import PersistenceUnavailableError, UsageError
 from ..mailbox.ids import Ambient
-from ..mailbox.storage import Storage
+from ..mailbox.storage import storage_of
 from ..mailbox.store import Store
 from ..mailbox.store_memory import MemoryStore
 from ..mailbox.store_sqlite import SqliteStore
@@ -89,7 +89,7 @@ async def open(  # noqa: A001
     try:
         async with anyio.create_task_group() as group:
             backend = current_backend(group)
-            storage = Storage(opened, backend)
+            storage = storage_of(opened, backend)
             supervisor = Supervisor._make(
                 storage,
                 backend,

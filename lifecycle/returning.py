@@ -79,8 +79,11 @@ def _return_text(contract: Contract[Any]) -> str:
 
 
 def instructions_of(activation: Activation) -> str:
-    """The system text of every request of an activation (A-009)."""
-    ledger = activation.ledger
+    """The system text of every request of an activation (A-009).
+
+    An agent that was given no assignment yet has nothing to return.
+    """
+    ledger = activation.ledger if activation.session.assignment is not None else None
     texts = activation.installation.texts
     own = activation.bound.instructions
     returns = ledger is not None and ledger.contract.has_tool

@@ -17,7 +17,7 @@ from .backend import Backend
 from .errors import PersistenceUnavailableError
 from .store import Batch, Reader, Store
 
-__all__ = ["Storage"]
+__all__ = ["Storage", "storage_of"]
 
 T = TypeVar("T")
 
@@ -237,3 +237,12 @@ class _Job:
         self.arguments = arguments
         self.value: Any = None
         self.error: BaseException | None = None
+
+
+def storage_of(store: Store, backend: Backend) -> Storage:
+    """How a store is called: by threads, or by what it brings itself.
+
+    A store that has a method `storage` brings its own; those of the simulator do.
+    """
+    own: Callable[[Backend], Storage] | None = getattr(store, "storage", None)
+    return Storage(store, backend) if own is None else own(backend)

@@ -13,7 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["tests.case_records", "tests.fault_runs"]
+pytest_plugins = [
+    "ramet.lifecycle.pytest_plugin",
+    "tests.case_records",
+    "tests.fault_runs",
+]
 
 # No test may fail because a machine is slow; a failure found by chance in continuous
 # integration could not be found again, so that chance is fixed there.

@@ -34,7 +34,10 @@ _WAITING = ("test_cli_processes", "test_harm", "test_store_sqlite")
 _PATIENCE = 10
 
 _LAST = (
-    "test_seeds",
+    "test_mutants",
+    "test_races",
+    "test_simulate",
+    "test_simulate_protocol",
     "test_recovery",
     "test_found_by_seeds",
     "test_durable",

@@ -57,6 +57,7 @@ Tests reach every branch of them (`make coverage` fails when not).
 """
 
 BACKEND = {
+    "lifecycle/held_loops.py": "loops of both kinds whose steps a schedule chooses",
     "mailbox/backend_asyncio.py": "adapter of the backend port for asyncio",
     "mailbox/backend_trio.py": "adapter of the backend port for trio",
 }

@@ -1,4 +1,4 @@
-"""What tests of agents need: scripted models, gates and contract suites."""
+"""What tests of agents need: scripted models, gates, contract suites, the simulator."""
 
 from .actors.model_scripted import (
     Gate,
@@ -11,18 +11,38 @@ from .actors.model_scripted import (
 from .lifecycle.bookkeeper import BookKeeper
 from .lifecycle.contract_model import ModelContract, ModelSubject
 from .lifecycle.contract_store import StoreContract
+from .lifecycle.fault_plan import EVERY_FAULT, NO_FAULTS, Faults
+from .lifecycle.held_loops import HookLostError
+from .lifecycle.laws import LawBrokenError, check_laws
+from .lifecycle.simulate import Failure, SimulationReport, explore, simulate
+from .lifecycle.simulate_draw import Trace
+from .lifecycle.simulate_run import Scenario
+from .lifecycle.simulate_world import World
 from .lifecycle.waits import turn_ended
 
-__all__ = [
+__all__ = [  # noqa: RUF022 (plain order, as in the face)
     "BookKeeper",
+    "EVERY_FAULT",
+    "Failure",
+    "Faults",
     "Gate",
+    "HookLostError",
+    "LawBrokenError",
     "ModelContract",
     "ModelSubject",
+    "NO_FAULTS",
+    "Scenario",
     "ScriptExhaustedError",
     "ScriptedModel",
+    "SimulationReport",
     "Step",
     "StoreContract",
+    "Trace",
+    "World",
     "call",
+    "check_laws",
+    "explore",
+    "simulate",
     "step",
     "turn_ended",
 ]

@@ -15,9 +15,9 @@ import attrs
 
 import ramet
 from ramet import AgentSpec, MemoryStore, ModelRequest, Outcome
+from ramet.lifecycle.laws import Logs, check_laws, logs_of
 from ramet.mailbox.events import Accepted, Concluded, Created, Event, TurnEnded
 from tests.lifecycle.accepting import DISTURBANCES, Return, World
-from tests.lifecycle.laws import Logs, check_laws, logs_of
 from tests.lifecycle.stage import of
 from tests.schedules import Backend, run_seeded
 

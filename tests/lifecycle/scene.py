@@ -17,11 +17,11 @@ from anyio.lowlevel import checkpoint
 
 import ramet
 from ramet import Agent, AgentSpec, Call, ModelRequest, ModelResponse, Supervisor
+from ramet.lifecycle.simulate_checks import check_left, check_resting
+from ramet.mailbox.events import TurnEnded
+from ramet.mailbox.session import fold
 from ramet.testing import Gate
 from tests.lifecycle.cuts import Knife
-from tests.lifecycle.play_checks import check_end, check_rest
-from tests.lifecycle.play_hosts import Waiters
-from tests.lifecycle.play_world import World
 from tests.lifecycle.scripts import BOSS
 from tests.lifecycle.stage import DIGGER, LEAD, ORACLE, SCOUT, Stage
 
@@ -119,11 +119,19 @@ class Scene:
         runtime = self.supervisor._runtime
         reader = self.stage.reader()
         try:
-            world = self._world(reader)
-            await check_rest(world, Waiters(world, None))  # type: ignore[arg-type]
+            live = list(runtime.forest.live)
+            logs = {name: reader.load(name) for name in live}
         finally:
             reader.close()
-        assert not world.broken, world.broken
+        durable = {name: fold(events) for name, events in logs.items()}
+        statuses = {
+            name: event.status
+            for name, events in logs.items()
+            for event in events
+            if isinstance(event, TurnEnded)
+        }
+        broken = check_resting(self.supervisor, durable, statuses, self.resumed)
+        assert not broken, broken
         left = {
             "loads": self.supervisor._residency._resuming,
             "watches": runtime.stage._watching,
@@ -136,20 +144,8 @@ class Scene:
 
     def look_at_end(self) -> None:
         """Nothing is left of the supervisor (R-117)."""
-        reader = self.stage.reader()
-        try:
-            world = self._world(reader)
-            check_end(world)
-        finally:
-            reader.close()
-        assert not world.broken, world.broken
-
-    def _world(self, reader: Any) -> World:
-        world = World(0)
-        world.supervisor = self.supervisor
-        world.store = reader
-        world.resumed = self.resumed
-        return world
+        broken = check_left(self.supervisor, planned=False)
+        assert not broken, broken
 
     # -- what scenes have in common ----------------------------------------------------
 

@@ -28,9 +28,9 @@ from ramet import (
     Supervisor,
     UserMessage,
 )
+from ramet.lifecycle.laws import check_laws
 from ramet.mailbox.events import Accepted, Event
 from ramet.testing import ScriptedModel
-from tests.lifecycle.laws import check_laws
 
 __all__ = [
     "DIGGER",

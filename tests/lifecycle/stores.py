@@ -7,13 +7,15 @@ in everything else.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Literal
 
 from ramet import Entry, MemoryStore, PersistenceUnavailableError
 from ramet.mailbox.events import Event
+from ramet.mailbox.session import Session
 from ramet.mailbox.store import Batch, KeyRow
 
-__all__ = ["CountingStore", "FailingStore", "HeldClaims", "HeldStore"]
+__all__ = ["CountingStore", "FailingStore", "HeldClaims", "HeldStore", "stored"]
 
 
 class HeldStore(MemoryStore):
@@ -103,3 +105,18 @@ class CountingStore(MemoryStore):
         """Record and store."""
         self.batches.append(list(batch.entries))
         super().append(batch)
+
+
+def stored(order: Sequence[Entry]) -> MemoryStore:
+    """A store that holds these events, and that no living supervisor has opened."""
+    sessions: dict[str, Session] = {}
+    for entry in order:
+        sessions.setdefault(entry.session, Session()).apply(entry.event)
+    expected = dict.fromkeys(sessions, 0)
+    epochs = dict.fromkeys(sessions, 1)
+    summaries = {name: session.summary() for name, session in sessions.items()}
+    store = MemoryStore()
+    store.open()
+    store.append(Batch("the one that was killed", order, expected, epochs, summaries))
+    store.close()
+    return store

@@ -9,10 +9,18 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from ramet import Outcome, Policy, Reader
-from ramet.mailbox.events import Event, Promoted, TurnOpened
+from ramet import (
+    FunctionModel,
+    ModelRequest,
+    ModelResponse,
+    Outcome,
+    Policy,
+    Reader,
+    Usage,
+)
+from ramet.mailbox.events import Event, Promoted, StepEnded, TurnEnded, TurnOpened
 from ramet.mailbox.store_memory import MemoryReader
-from ramet.testing import Gate, ScriptedModel, step
+from ramet.testing import Gate, ScriptedModel, call, step
 from tests.lifecycle.minds import reply
 from tests.lifecycle.stage import (
     HANG_S,
@@ -111,3 +119,53 @@ async def test_a_wait_in_a_drain_is_not_refused_while_the_outcome_is_being_store
             await anyio.wait_all_tasks_blocked()
             store.free.set()
     assert [(it.status, it.cause) for it in found] == [("cancelled", "drain")]
+
+
+@pytest.mark.parametrize("text", ["all of it", ""])
+async def test_what_is_answered_as_the_turn_is_stopped_is_counted(
+    stage: Stage, text: str
+) -> None:
+    """The answer is whole, and nobody awaits anything between it and the interrupt."""
+
+    async def think(request: ModelRequest) -> ModelResponse:
+        supervisor.interrupt(request.session_id)
+        calls = () if text else (reply("42"),)
+        return ModelResponse(text, calls, "end_turn", Usage(1, 7, 3))
+
+    async with stage.open(FunctionModel(think)) as supervisor:
+        root = await supervisor.start_root(LEAD, interactive=True)
+        await supervisor.tell(root, "go")
+        await root.wait_idle()
+        usage = (await supervisor.usage(root.id)).own
+    assert (usage.requests, usage.input_tokens, usage.output_tokens) == (1, 7, 3)
+    kept = [event.text for event in of(stage.log(root), StepEnded)]
+    assert kept == ([text] if text else [])
+    assert [event.cause for event in of(stage.log(root), TurnEnded)] == ["interrupted"]
+
+
+async def test_a_headless_root_without_its_assignment_has_nothing_to_return(
+    stage: Stage,
+) -> None:
+    """A notice may wake it before: that turn ends as one that converses, and nothing of
+    it is in the way of the assignment."""
+    returns = step(calls=[reply("42")])
+    model = ScriptedModel(
+        {
+            "lead": [returns, step("hm"), returns],
+            "scout": [step(calls=[call("no")])] * 9,
+        }
+    )
+    async with stage.open(model, policy=Policy(notices="wakeup")) as supervisor:
+        stage.whole = False
+        root = await supervisor.start_root(LEAD, interactive=False)
+        scout = await start(supervisor, root, SCOUT)
+        await supervisor.cancel(scout)
+        await root.wait_idle()
+        outcome = await supervisor.wait(await supervisor.tell(root, "why?"))
+        assert outcome.unwrap() == "42"
+    first, _, last = model.requests_of("lead")
+    assert "reply" not in [tool.name for tool in first.tools]
+    assert "reply" not in first.instructions
+    assert "reply" in [tool.name for tool in last.tools]
+    ends = [event.status for event in of(stage.log(root), TurnEnded)]
+    assert ends == ["completed", "completed"]

@@ -20,6 +20,7 @@ import anyio
 import pytest
 
 from ramet import SqliteReader
+from ramet.lifecycle.laws import Logs, check_laws, logs_of
 from ramet.mailbox.events import (
     Accepted,
     CallEnded,
@@ -35,7 +36,6 @@ from ramet.mailbox.message import ASSIGNING
 from ramet.mailbox.session import Session, fold
 from tests.lifecycle.commands import environment
 from tests.lifecycle.killed_tree import KINDS, MOMENTS, Point, Tree
-from tests.lifecycle.laws import Logs, check_laws, logs_of
 from tests.lifecycle.stage import HANG_S, OrderObserver, of
 
 KILLED = -9

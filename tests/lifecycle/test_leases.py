@@ -22,9 +22,9 @@ from ramet import (
     SessionHeldError,
     Supervisor,
 )
+from ramet.lifecycle.laws import check_laws
 from ramet.mailbox.events import StepEnded, TurnEnded
 from ramet.testing import Gate, ScriptedModel, call, step
-from tests.lifecycle.laws import check_laws
 from tests.lifecycle.stage import (
     HANG_S,
     LEAD,

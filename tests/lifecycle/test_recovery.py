@@ -13,6 +13,7 @@ import pytest
 
 import ramet
 from ramet import AgentSpec, MemoryStore, Policy, ToolMessage
+from ramet.lifecycle.laws import check_laws, logs_of
 from ramet.mailbox.events import (
     Accepted,
     Activated,
@@ -27,7 +28,6 @@ from ramet.mailbox.events import (
 )
 from ramet.mailbox.session import fold
 from ramet.testing import Gate, ScriptedModel, call, step
-from tests.lifecycle.laws import check_laws, logs_of
 from tests.lifecycle.stage import (
     DIGGER,
     LEAD,

@@ -24,7 +24,6 @@ from ramet.mailbox.events import (
 )
 from ramet.testing import Gate, ScriptedModel, call, step
 from tests.lifecycle.minds import Stubborn, reply
-from tests.lifecycle.recover import stored as stored_as
 from tests.lifecycle.stage import (
     LEAD,
     ORACLE,
@@ -38,6 +37,7 @@ from tests.lifecycle.stage import (
     sources,
 )
 from tests.lifecycle.stores import CountingStore, FailingStore, HeldStore
+from tests.lifecycle.stores import stored as stored_as
 
 pytestmark = pytest.mark.anyio
 
