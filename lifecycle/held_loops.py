@@ -23,17 +23,16 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from heapq import heappop, heappush
-from pathlib import Path
 from random import Random
 from typing import Any, Literal, TypeVar
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
-import attrs
 import trio
 import trio.testing
 
+from .held_waits import ended, told, waits_in
 from .schedules import Schedule
 
 __all__ = ["BackendName", "Held", "HookLostError", "StuckError", "let_pass", "run_held"]
@@ -46,18 +45,9 @@ MOST_STEPS = 30_000
 """Steps after which a run counts as endless; a long one has some 3,000."""
 
 _DROPS = 3
-_MOST_FRAMES = 7
 
 _IDLE_PASSES = 5
 """Passes in which nobody can run and nothing is due, until that is a deadlock."""
-
-_PLUMBING = (
-    *(str(Path(it.__file__ or "").parent) for it in (anyio, asyncio, trio)),
-    __file__,
-)
-"""Where the code of loops lies; what waits is told by the code around it."""
-
-_FRAMEWORK = ("simulate_run.py", "simulate_world.py", "contextlib.py")
 
 
 class HookLostError(Exception):
@@ -161,8 +151,8 @@ class Held:
             text = f"{self.stuck.text}\nand it takes no cancellation"
             self.stuck = StuckError(self.stuck.kind, text)
             raise self.stuck
-        told = self.explain()
-        self.stuck = StuckError(kind, f"{text}\n{told}" if told else text)
+        more = self.explain()
+        self.stuck = StuckError(kind, f"{text}\n{more}" if more else text)
         if self._scope is not None:
             self._scope.cancel()
 
@@ -171,14 +161,14 @@ class Held:
         counts = Counter(self._went).most_common(4)
         lines = [f"the run took {self.schedule.steps} steps and made no end"]
         for number, count in counts:
-            lines.append(f"  {count} of the last steps: {_told(names[number])}")
+            lines.append(f"  {count} of the last steps: {told(names[number])}")
         return "\n".join(lines)
 
     def _waiting(self) -> str:
         lines = ["nobody can run and no deadline is set; what everybody waits for:"]
         for task in self._numbers:
-            if not _ended(task) and _waits_in(task):
-                lines.append(f"  {_told(task)}")
+            if not ended(task) and waits_in(task):
+                lines.append(f"  {told(task)}")
         return "\n".join(lines)
 
 
@@ -256,58 +246,6 @@ def run_held(
             " lifecycle/held_loops.py"
         )
     return result[0]
-
-
-# -- what a task waits for -------------------------------------------------------------
-
-
-@attrs.frozen
-class _Place:
-    """A line of a coroutine that is suspended."""
-
-    function: str
-    file: str
-    line: int
-
-
-def _told(task: Any) -> str:
-    """A task by its name, and where it waits, innermost first: not the loop's code."""
-    name = task.get_name() if isinstance(task, asyncio.Task) else task.name
-    if "run_held" in name:
-        name = "the scenario"
-    own = [at for at in _waits_in(task) if not at.file.endswith(_FRAMEWORK)]
-    chain = [
-        f"{at.function} ({Path(at.file).name}:{at.line})" for at in own[-_MOST_FRAMES:]
-    ]
-    return f"{name}: in {', of '.join(reversed(chain)) or 'the loop'}"
-
-
-def _waits_in(task: Any) -> list[_Place]:
-    """The frames of a task that are not the loop's own, outermost first."""
-    coroutine = task.get_coro() if isinstance(task, asyncio.Task) else task.coro
-    places = [at for at in _places(coroutine) if not at.file.startswith(_PLUMBING)]
-    return [at for at in places if "mailbox/backend_" not in at.file]
-
-
-def _places(coroutine: Any) -> Iterator[_Place]:
-    """The frames of a suspended coroutine, outermost first."""
-    while coroutine is not None:
-        frame = None
-        for kind in ("cr", "gi", "ag"):
-            frame = frame or getattr(coroutine, f"{kind}_frame", None)
-        if frame is not None:
-            code = frame.f_code
-            yield _Place(code.co_qualname, code.co_filename, frame.f_lineno)
-        inner = None
-        for kind in ("cr_await", "gi_yieldfrom", "ag_await"):
-            inner = inner or getattr(coroutine, kind, None)
-        coroutine = inner
-
-
-def _ended(task: Any) -> bool:
-    if isinstance(task, asyncio.Task):
-        return task.done()
-    return getattr(task.coro, "cr_frame", True) is None
 
 
 # -- threads ---------------------------------------------------------------------------

@@ -127,7 +127,7 @@ class _Walk:
                     self.held[place] = list(session.transcript)
 
     def _look(self, transcript: Transcript, seen: int, event: Event) -> None:
-        """Look at what is new in the transcript, or at all of one that was shortened."""
+        """Look at what is new in the transcript, or at all of a shortened one."""
         _check_transcript(self.name, transcript)
         new = transcript[0 if isinstance(event, Compacted) else seen :]
         shown = [m.id for m in new if isinstance(m, UserMessage) and m.id]

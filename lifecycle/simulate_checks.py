@@ -18,7 +18,7 @@ from .readers import explain_session
 from .supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from .simulate_world import Opening
+    from .simulate_opening import Opening
 
 __all__ = [
     "check_ended",

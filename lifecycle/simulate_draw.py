@@ -29,7 +29,7 @@ from ..mailbox.events import (
     TurnOpened,
 )
 from ..mailbox.store import Entry
-from .simulate_world import Note
+from .simulate_opening import Note
 
 __all__ = ["Trace"]
 

@@ -24,7 +24,8 @@ from ..mailbox.message import Call
 from .activation import Life
 
 if TYPE_CHECKING:
-    from .simulate_world import Opening, World
+    from .simulate_opening import Opening
+    from .simulate_world import World
 
 __all__ = ["SIMPLE_MIND", "Interposed", "simple_mind", "sudden_tools"]
 

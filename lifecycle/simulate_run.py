@@ -33,7 +33,8 @@ from .held_loops import (
 )
 from .laws import LawBrokenError
 from .schedules import DepartingStrategy, Departures, Schedule, Strategy, strategy_for
-from .simulate_world import Note, StoreKind, World
+from .simulate_opening import Note
+from .simulate_world import StoreKind, World
 
 __all__ = ["Ran", "Replay", "Scenario", "ScenarioFunction", "as_scenario", "run_one"]
 

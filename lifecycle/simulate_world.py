@@ -26,16 +26,13 @@ from ..actors.model import Model
 from ..actors.policy import Policy
 from ..mailbox.errors import (
     IllegalEventError,
-    PersistenceUnavailableError,
     RametError,
-    SendUnknownError,
     UsageError,
 )
 from ..mailbox.events import Accepted, Created, RequestFailed, StepEnded, TurnEnded
 from ..mailbox.ids import Ambient
 from ..mailbox.session import Session
 from ..mailbox.store import Batch, Entry
-from .errors import TeardownError
 from .fault_plan import Plan
 from .held_loops import Held, let_pass
 from .laws import LawBrokenError, check_laws, check_step, need
@@ -50,6 +47,7 @@ from .simulate_checks import (
     told_by,
 )
 from .simulate_minds import SIMPLE_MIND, Interposed, sudden_tools
+from .simulate_opening import Note, Opening
 from .simulate_store import (
     Disk,
     SimulatedMemoryStore,
@@ -58,7 +56,7 @@ from .simulate_store import (
 )
 from .supervisor import Supervisor
 
-__all__ = ["Note", "Opening", "Party", "StoreKind", "World"]
+__all__ = ["Party", "StoreKind", "World"]
 
 StoreKind = Literal["memory", "sqlite"]
 
@@ -72,79 +70,6 @@ _GRACE_S = 1.0
 
 _PATIENCE_S = (0.001, 0.001, 0.1, 1.0, 30.0, 600.0, 3600.0, 86_400.0)
 """Time passes only when nobody can run, so that any wait is a wait for rest."""
-
-
-@attrs.frozen
-class Note:
-    """What happened beside the logs: after how many events, when, and what."""
-
-    after: int
-    at_s: float
-    text: str
-
-
-@attrs.define(eq=False)
-class Opening:
-    """One open block of a run, and what was watched of it.
-
-    Attributes:
-        options: what `open` was given, so that a recovery opens the same.
-        planned: whether its end was planned by the seed, which ends the scenario too.
-        by_hand: whether the scenario itself asked for its end.
-        doomed: whether it is about to be killed.
-        recovery: whether it is no part of the scenario: its minds come to an end.
-        remains: the store that a kill left.
-        free: set when what hangs by a fault is let go.
-        stubborn: whether some of its turns may outlast a cancellation, so that they are
-            given up: a tool ignores it, or what it wrote is stored very late.
-        claim_lost: whether another process may have taken its claims.
-        waits: the messages whose outcome somebody waits for, and how many do.
-        resumed: the sessions that the host made resident.
-    """
-
-    world: World
-    store: SimulatedStore
-    options: dict[str, Any]
-    scope: anyio.CancelScope = attrs.field(factory=anyio.CancelScope)
-    supervisor: Supervisor | None = None
-    planned: bool = False
-    claim_lost: bool = False
-    stubborn: bool = False
-    ended: bool = False
-    doomed: bool = False
-    by_hand: bool = False
-    recovery: bool = False
-    remains: SimulatedStore | None = None
-    waits: dict[str, int] = attrs.field(factory=dict)
-    resumed: set[str] = attrs.field(factory=set)
-    free: anyio.Event = attrs.field(factory=anyio.Event)
-
-    @property
-    def broken(self) -> bool:
-        """Whether it was killed, or its store failed as planned."""
-        return self.store.disk.dead or self.store.disk.failed or self.claim_lost
-
-    def excuses(self, error: BaseException) -> bool:
-        """Whether an error is only what such an end is told by."""
-        if isinstance(error, TeardownError):
-            return self.stubborn
-        if isinstance(error, BaseExceptionGroup):
-            return all(self.excuses(one) for one in error.exceptions)
-        kinds = (SendUnknownError, PersistenceUnavailableError)
-        return self.broken and isinstance(error, kinds)
-
-    def busy(self) -> bool:
-        """Whether anything is under way that will come to an end by itself."""
-        supervisor = self.supervisor
-        if supervisor is None or self.ended:
-            return False
-        runtime = supervisor._runtime
-        return (
-            (runtime.gate.failed is None and runtime.gate.durable < runtime.gate.ticket)
-            or runtime.calls.count > 0
-            or bool(supervisor._residency._resuming)
-            or any(one.driving for one in runtime.forest.live.values())
-        )
 
 
 class World:
@@ -240,7 +165,7 @@ class World:
             "policy": policy,
             "limits": limits,
         }
-        opening = Opening(self, self._next_store(), options)
+        opening = Opening(self._next_store(), options)
         late_s = self._plan.late_commits_s or 0.0
         opening.stubborn = self._plan.stubborn_tools > 0 or late_s > _GRACE_S
         opening.store.disk.on_commit = lambda number: self._commit(opening, number)
