@@ -29,7 +29,7 @@ def play(
             alarms = Alarms(port, errors.append)
             await scene(alarms, heard)
             await port.finished()
-        assert port.tasks() == 0
+            assert port.tasks() == 0
         return anyio.current_time()
 
     ended = run_seeded(run, backend=backend, seed=1)

@@ -24,6 +24,7 @@ def test_a_start_is_reserved_in_every_account_above_or_in_none() -> None:
     assert [inner.start(0), inner.start(0)] == [None, None]
     refusal = inner.start(0)
     assert refusal == Refusal("agents", 2, "a1")
+    assert refusal is not None
     assert refusal.cause == "agent-budget"
     assert (outer.agents, inner.agents) == (2, 2)
     assert outer.start(0) is None
@@ -40,6 +41,7 @@ def test_after_the_earliest_deadline_no_start_is_reserved() -> None:
     assert inner.start(104.9) is None
     late = inner.start(105.0)
     assert late == Refusal("start_deadline_s", 5.0, "a0")
+    assert late is not None
     assert late.cause == "start-deadline"
     assert inner.agents == outer.agents == 1
     (free,) = under(Limits(agents=1))

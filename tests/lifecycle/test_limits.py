@@ -24,9 +24,10 @@ from ramet import (
     Policy,
     Supervisor,
 )
-from ramet.lifecycle.laws import check_laws
 from ramet.mailbox.events import Accepted, Concluded, Discarded
 from ramet.testing import Gate
+from ramet.testing import call as call_of
+from tests.lifecycle.laws import check_laws
 from tests.lifecycle.minds import reply, results_in
 from tests.lifecycle.stage import LEAD, OrderObserver, of, resident
 from tests.schedules import Backend, run_seeded
@@ -163,7 +164,7 @@ def caller(hall: Hall, below: AgentSpec | None, name: str) -> AgentSpec:
         results = results_in(request)
         if results:
             return ramet.ModelResponse(calls=(reply(results[-1].content),))
-        return ramet.ModelResponse(calls=(ramet.testing.call("ask"),))
+        return ramet.ModelResponse(calls=(call_of("ask"),))
 
     return AgentSpec(name, model=hall.mind(think), tools=[ask])
 
@@ -313,7 +314,7 @@ def test_who_waits_between_its_turns_is_woken_before_who_is_new(
                 return ramet.ModelResponse(calls=(reply("done"),))
             if results_in(request):
                 return "I wait"
-            return ramet.ModelResponse(calls=(ramet.testing.call("send"),))
+            return ramet.ModelResponse(calls=(call_of("send"),))
 
         top = AgentSpec("top", model=hall.mind(think), tools=[send])
         begun = await sup.start_call(root, top, "go")
@@ -368,7 +369,7 @@ def test_an_agent_waits_for_its_children_only_while_no_other_call_of_it_runs(
         def think(request: ModelRequest) -> Any:
             if results_in(request):
                 return ramet.ModelResponse(calls=(reply("done"),))
-            calls = [ramet.testing.call(name) for name in ("ask", "work", "ask")]
+            calls = [call_of(name) for name in ("ask", "work", "ask")]
             return ramet.ModelResponse(calls=tuple(calls))
 
         top = AgentSpec("top", model=hall.mind(think), tools=[ask, work])
@@ -409,7 +410,7 @@ def test_a_tool_that_gives_up_a_call_has_its_place_again_before_it_goes_on(
         def think(request: ModelRequest) -> Any:
             if results_in(request):
                 return ramet.ModelResponse(calls=(reply("done"),))
-            return ramet.ModelResponse(calls=(ramet.testing.call("ask"),))
+            return ramet.ModelResponse(calls=(call_of("ask"),))
 
         top = AgentSpec("top", model=hall.mind(think), tools=[ask])
         sup, root = hall.supervisor, await root_of(hall)
@@ -437,7 +438,7 @@ def test_an_agent_that_waits_at_its_reply_gives_its_place_back(
         def think(request: ModelRequest) -> Any:
             if results_in(request):
                 return ramet.ModelResponse(calls=(reply("done"),))
-            return ramet.ModelResponse(calls=(ramet.testing.call("send"),))
+            return ramet.ModelResponse(calls=(call_of("send"),))
 
         top = AgentSpec("top", model=hall.mind(think), tools=[send])
         root = await root_of(hall)
@@ -525,7 +526,7 @@ def test_who_waits_for_its_place_inside_a_turn_can_be_stopped(
             return "asked"
 
         def think(request: ModelRequest) -> Any:
-            return ramet.ModelResponse(calls=(ramet.testing.call("ask"),))
+            return ramet.ModelResponse(calls=(call_of("ask"),))
 
         top = AgentSpec("top", model=hall.mind(think), tools=[ask])
         started = await sup.start_child(root, top, "one")
@@ -679,7 +680,7 @@ def test_a_call_past_its_time_is_stopped_where_it_is(
         async def think(request: ModelRequest) -> Any:
             if place == "request":
                 await anyio.sleep_forever()
-            return ramet.ModelResponse(calls=(ramet.testing.call("dig"),))
+            return ramet.ModelResponse(calls=(call_of("dig"),))
 
         spec = AgentSpec("slow", model=hall.mind(think), tools=[dig])
         root = await root_of(hall)
@@ -718,7 +719,7 @@ def test_a_call_that_only_waits_for_its_children_ends_in_time(
         def think(request: ModelRequest) -> Any:
             if results_in(request):
                 return "I wait"
-            return ramet.ModelResponse(calls=(ramet.testing.call("send"),))
+            return ramet.ModelResponse(calls=(call_of("send"),))
 
         top = AgentSpec("top", model=hall.mind(think), tools=[send])
         began = anyio.current_time()
@@ -781,7 +782,7 @@ def test_the_time_in_which_it_waits_to_come_back_does_not_count(
         def think(request: ModelRequest) -> Any:
             if results_in(request):
                 return ramet.ModelResponse(calls=(reply("done"),))
-            return ramet.ModelResponse(calls=(ramet.testing.call("ask"),))
+            return ramet.ModelResponse(calls=(call_of("ask"),))
 
         top = AgentSpec("top", model=hall.mind(think), tools=[ask])
         begun = await sup.start_call(root, top, "x", limits=Limits(call_s=30))
@@ -810,7 +811,7 @@ def digger(hall: Hall, ran: list[int], batch: int, **options: Any) -> AgentSpec:
     def think(request: ModelRequest) -> Any:
         if results_in(request):
             return ramet.ModelResponse(calls=(reply("done"),))
-        calls = [ramet.testing.call("dig", place=n) for n in range(batch)]
+        calls = [call_of("dig", place=n) for n in range(batch)]
         return ramet.ModelResponse(calls=tuple(calls))
 
     return AgentSpec("digger", model=hall.mind(think), tools=[dig], **options)
@@ -847,7 +848,7 @@ def test_a_tool_call_that_did_not_run_is_given_back(
         def think(request: ModelRequest) -> Any:
             if request.step < 5:
                 names = ("no_such_tool",) * 3 if request.step < 4 else ("dig",) * 3
-                calls = [ramet.testing.call(name) for name in names]
+                calls = [call_of(name) for name in names]
                 return ramet.ModelResponse(calls=tuple(calls))
             return ramet.ModelResponse(calls=(reply("done"),))
 
@@ -924,7 +925,7 @@ def test_a_subtree_has_what_its_top_has_and_no_more(
         def think(request: ModelRequest) -> Any:
             if results_in(request):
                 return ramet.ModelResponse(calls=(reply("done"),))
-            return ramet.ModelResponse(calls=(ramet.testing.call("spread"),))
+            return ramet.ModelResponse(calls=(call_of("spread"),))
 
         top = AgentSpec("top", model=hall.mind(think), tools=[spread])
         limits = Limits(agents=4, concurrency=2)

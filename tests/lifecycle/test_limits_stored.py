@@ -11,6 +11,7 @@ import pytest
 import ramet
 from ramet import Agent, AgentSpec, AgentStoppedError, Limits, ModelRequest, Policy
 from ramet.testing import Gate, ScriptedModel, step
+from ramet.testing import call as call_of
 from tests.lifecycle.minds import reply, results_in
 from tests.lifecycle.stage import LEAD, SCOUT, Stage, gone
 
@@ -80,7 +81,7 @@ def brancher(sup: list[ramet.Supervisor], **options: Any) -> AgentSpec:
     async def leaf_mind(request: ModelRequest) -> Any:
         if results_in(request):
             return "done"
-        return ramet.ModelResponse(calls=(ramet.testing.call("dig"),))
+        return ramet.ModelResponse(calls=(call_of("dig"),))
 
     async def think(request: ModelRequest) -> Any:
         last = request.messages[-1]
@@ -88,7 +89,7 @@ def brancher(sup: list[ramet.Supervisor], **options: Any) -> AgentSpec:
             "prompt",
             "followup",
         ):
-            return ramet.ModelResponse(calls=(ramet.testing.call(last.blocks[-1]),))
+            return ramet.ModelResponse(calls=(call_of(last.blocks[-1]),))
         return "done"
 
     leaf = AgentSpec("leaf", model=ramet.FunctionModel(leaf_mind), tools=[dig])
