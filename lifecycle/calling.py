@@ -188,12 +188,9 @@ class _Making:
     async def answer(self) -> Answer:
         """The answer of the first agent, or of a fresh one after a lost request."""
         declared = self._declared
-        began = anyio.current_time()
-        bound = self._recall.supervisor._runtime.bind(declared.spec)
-        call_s = bound.limits.within(declared.limits or Limits()).call_s
         answer = await self._attempt(declared.limits)
         for attempt in range(2, declared.attempts + 1):
-            left = None if call_s is None else call_s - (anyio.current_time() - began)
+            left = self._time_left()
             if (left is not None and left <= 0) or not _may_retry(answer):
                 break
             self._call.tell(
@@ -213,6 +210,11 @@ class _Making:
                 cause=answer.outcome.cause,
             )
         return answer
+
+    def _time_left(self) -> float | None:
+        """What the last agent left of the time of the call, its queue not counted."""
+        allowance = None if self._agent is None else self._agent.allowance
+        return None if allowance is None else allowance.left
 
     async def _note_prose(self, session_id: str) -> None:
         """Note that a text call wrote much more than its final message (A-073)."""

@@ -210,6 +210,7 @@ class Limiter:
     def ended(self, activation: Activation, allowance: Allowance) -> None:
         """An agent is gone: what it held and did not use is given back."""
         self._silence(allowance)
+        self._pause(allowance)
         self._end_turn(allowance)
         if allowance.charged is not None:
             allowance.charged.not_started()

@@ -316,6 +316,23 @@ def test_a_call_that_waits_between_its_turns_ends_when_its_time_is_over() -> Non
     assert [type(it) for it in grove.logged("t")][-1] is Ended
 
 
+@pytest.mark.case("A-141")
+def test_who_is_gone_knows_what_it_left_of_its_time() -> None:
+    grove = Grove(Limits(concurrency=1))
+    first = grove.grow("interactive", "f")
+    call = grove.grow("oneshot", "c", limits=Limits(call_s=60))
+    grove.asked(first)
+    grove.asked(call)
+    grove.now = 100.0
+    grove.ends(first)
+    grove.now = 115.0
+    grove.forest.close([call], Closing("cancelled"))
+    grove.forest.rest_driver(call)
+    grove.now = 500.0
+    assert call.gone
+    assert allowance_of(call).left == 45.0
+
+
 def test_an_alarm_that_comes_too_late_does_nothing() -> None:
     grove = Grove()
     top = grove.grow("oneshot", "t", limits=Limits(call_s=60))
