@@ -24,10 +24,10 @@ from ramet import (
     Policy,
     Supervisor,
 )
+from ramet.lifecycle.laws import check_laws
 from ramet.mailbox.events import Accepted, Concluded, Discarded
 from ramet.testing import Gate
 from ramet.testing import call as call_of
-from tests.lifecycle.laws import check_laws
 from tests.lifecycle.minds import reply, results_in
 from tests.lifecycle.stage import LEAD, OrderObserver, of, resident
 from tests.schedules import Backend, run_seeded
