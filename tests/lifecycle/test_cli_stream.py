@@ -75,7 +75,7 @@ def test_each_thing_that_happens_is_one_line_and_the_result_the_last(
     words = ["run", script(here, FAMILY), "--output-format", "stream-json"]
     assert ramet([*words, "--backend", backend]) == 0
     lines = lines_of(capsys.readouterr().out)
-    assert {line["type"] for line in lines} == {*TYPES} - {"call"}
+    assert {line["type"] for line in lines} == {*TYPES}
     assert all(line["session_id"].startswith("s") for line in lines)
     assert [line["type"] for line in lines].index("result") == len(lines) - 1
     assert lines[-1]["result"] == ["é"]
