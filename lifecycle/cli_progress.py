@@ -71,6 +71,15 @@ class Activity:
     output_tokens: int | None = None
     last: str = ""
     reported: bool = False
+    turns: int = 0
+    since: float = attrs.field(factory=lambda: time.monotonic())
+    until: float | None = None
+
+    @property
+    def age_ms(self) -> int:
+        """How long it has been at work, or was; in milliseconds."""
+        until = time.monotonic() if self.until is None else self.until
+        return round((until - self.since) * 1000)
 
     def count(self, usage: Usage | None, requests: int = 1) -> None:
         """Count requests and their tokens."""
@@ -154,8 +163,10 @@ class Watch:
         """Take an event in; gives whose line it is, the line and its style."""
         if isinstance(event, Activated):
             agent.state = "running" if agent.depth else "waiting"
+            agent.until = None
         elif isinstance(event, TurnOpened):
             agent.state = "running"
+            agent.turns += 1
         elif isinstance(event, StepEnded):
             agent.count(event.usage)
             return agent, _step(event), ""
@@ -173,6 +184,7 @@ class Watch:
             return agent, *_concluded(event)
         elif isinstance(event, Ended):
             agent.state = "gone"
+            agent.until = time.monotonic()
         elif isinstance(event, Accepted):
             return self._accepted(agent, event)
         elif isinstance(event, Journaled):

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
-from .cli_progress import Activity, PlainProgress, Progress, activity_line
-from .cli_text import Column, Line, table
+from .cli_progress import Activity, PlainProgress, Progress
+from .cli_text import Cell, Column, Line, count, cut, duration, plural, table
 from .cli_view import styled
 
 __all__ = ["TerminalProgress", "progress_for"]
@@ -22,11 +22,15 @@ __all__ = ["TerminalProgress", "progress_for"]
 _SOONEST_S = 0.05
 _MOST = 30
 _LEAST = 20
+_NARROW = 40
+"""A screen of fewer columns shows one line and no table."""
 
 _COLUMNS = (
     Column("AGENT", least=16),
     Column("STATE", rank=2),
-    Column("REQUESTS", right=True, rank=4),
+    Column("AGE", right=True, rank=4),
+    Column("TURNS", right=True, rank=5),
+    Column("REQUESTS", right=True, rank=5),
     Column("IN", right=True, rank=3),
     Column("OUT", right=True, rank=3),
     Column("LAST", least=10),
@@ -96,8 +100,35 @@ class TerminalProgress:
         agents = list(self._agents())
         width = self._console.width
         room = max(width // 3, _LEAST)
-        rows = [activity_line(agent, room) for agent in agents[-_MOST:]]
+        if width < _NARROW:
+            self._live.update(styled(_summary(agents, width), width), refresh=True)
+            return
+        rows = [_row(agent, room) for agent in agents[-_MOST:]]
         lines = table(_COLUMNS, rows, width)
         if len(agents) > _MOST:
             lines.append(((f"… and {len(agents) - _MOST} agents before", "dim"),))
         self._live.update(Group(*(styled(line, width) for line in lines)), refresh=True)
+
+
+def _row(agent: Activity, most: int) -> list[Cell]:
+    """The cells of an agent; its last activity has `most` columns."""
+    return [
+        (f"{'  ' * agent.depth}{agent.name}", "name"),
+        (agent.state, agent.state),
+        (duration(agent.age_ms), "dim"),
+        (count(agent.turns), ""),
+        (count(agent.requests), ""),
+        (count(agent.input_tokens), ""),
+        (count(agent.output_tokens), ""),
+        (cut(agent.last, most), "dim"),
+    ]
+
+
+def _summary(agents: list[Activity], width: int) -> Line:
+    """All agents in one line: how many work, and what was done last."""
+    working = sum(agent.state == "running" for agent in agents)
+    text = f"{plural(len(agents), 'agent')}, {working} running"
+    latest = next((one for one in reversed(agents) if one.state == "running"), None)
+    if latest is not None:
+        text += f": {latest.name} {latest.last}"
+    return ((cut(text, max(width - 1, 1)), ""),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 import pytest
@@ -202,3 +203,41 @@ def test_many_agents_are_counted_where_they_do_not_fit(
     progress.start()
     progress.stop()
     assert "and 12 agents before" in screen.getvalue()
+
+
+def test_a_row_has_age_and_turns_and_what_is_gone_keeps_its_age(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    clock = [1000.0]
+    monkeypatch.setattr("ramet.lifecycle.cli_progress.time.monotonic", lambda: clock[0])
+    made = Created("n", "lead", 1, "oneshot", SpecRecord("new"), 1)
+    tell(watch, "n", made)
+    tell(watch, "n", TurnOpened(1, ("m",), 1))
+    clock[0] += 75
+    tell(watch, "n", Ended("settled", True, 1))
+    clock[0] += 1000
+    screen = Terminal()
+    progress = TerminalProgress(screen, watch.tree)
+    progress.start()
+    progress.stop()
+    bare = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
+    assert re.search(r"AGENT +STATE +AGE +TURNS +REQUESTS +IN +OUT +LAST", bare)
+    assert re.search(r"new +gone +1m 15s +1 +0", bare)
+
+
+def test_a_narrow_screen_shows_one_line(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "36")
+    tell(watch, "lead", accepted("report", "c", "found"))
+    screen = Terminal()
+    progress = TerminalProgress(screen, watch.tree)
+    progress.start()
+    progress.stop()
+    bare = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
+    assert "AGENT" not in bare
+    assert re.search(r"2 agents, \d running", bare)
+    assert max(map(len, bare.splitlines())) <= 36
