@@ -165,7 +165,11 @@ def _run(arguments: argparse.Namespace) -> int:
         run = _found(arguments, arguments.resume)
         given = run.input if arguments.input is None else value
         words = tuple(arguments.words) or run.args
-        same = canonical_json(given) == canonical_json(run.input) and words == run.args
+        same = (
+            script.digest == run.digest
+            and canonical_json(given) == canonical_json(run.input)
+            and words == run.args
+        )
         if run.status == "completed" and same:
             return _print(_over(arguments, run), arguments.output_format)
         _check(script, run, arguments, given, words)

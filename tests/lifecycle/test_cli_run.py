@@ -617,6 +617,24 @@ def test_a_module_beside_the_script_is_a_part_of_its_identity(
     assert ramet(["resume", "--store", "s.db", "--allow-changed-source"]) == 0
 
 
+@pytest.mark.case("A-171")
+def test_a_completed_run_of_another_script_is_another_target_and_can_be_gone_on_with(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--store", "s.db"]
+    assert ramet(["run", script(here, ASKS), *words]) == 0
+    more = ASKS.replace('return await flow.agent("well?"', 'await flow.agent("well?"')
+    name = script(here, f'{more}    return "more"\n')
+    resume = ["run", name, "--resume", "job", *words]
+    capsys.readouterr()
+    assert ramet(resume) == 1
+    assert "[target-changed]" in capsys.readouterr().err
+    assert ramet([*resume, "--allow-changed-source"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "more\n"
+    assert "is replayed" in err
+
+
 def test_a_run_in_a_store_of_0_1_0_is_taken_up(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
