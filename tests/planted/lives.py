@@ -70,9 +70,9 @@ FAULTS: tuple[Fault, ...] = (
         edit(
             Forest,
             "rest",
-            "    while (\n",
-            "    if activation is not None and activation.session.inbox.waiting:\n"
-            "        return\n    while (\n",
+            "        and activation.life is not Life.GONE\n",
+            "        and activation.life is not Life.GONE\n"
+            "        and not activation.session.inbox.waiting\n",
         ),
     ),
     fault(
