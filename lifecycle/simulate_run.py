@@ -237,10 +237,10 @@ def run_one(
                 folder=folder,
             )
             worlds.append(world)
-            held.explain = world.explain
-            await world.scenario(scenario.function)
-            await world.recover()
-        world.finish()
+            held.explain = world._explain
+            await world._play(scenario.function)
+            await world._recover()
+        world._finish()
 
     collecting = gc.isenabled()
     gc.disable()

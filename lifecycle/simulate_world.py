@@ -312,7 +312,7 @@ class World:
 
     # -- for the run -------------------------------------------------------------------
 
-    def explain(self) -> str:
+    def _explain(self) -> str:
         """Why each live agent is in its state, for a run that is stuck."""
         return "\n".join(told_by(one) for one in self.openings if not one.ended)
 
@@ -321,7 +321,7 @@ class World:
         """Whether the seed ended the process that the scenario is a part of."""
         return any(opening.planned for opening in self.openings)
 
-    async def scenario(self, function: Callable[[World], Awaitable[None]]) -> None:
+    async def _play(self, function: Callable[[World], Awaitable[None]]) -> None:
         """Run the scenario; a planned end of its process ends it where it is."""
         with self._scope:
             try:
@@ -333,7 +333,7 @@ class World:
                     raise
                 self.note("the scenario ended with its process")
 
-    async def recover(self) -> None:
+    async def _recover(self) -> None:
         """Open what is left as the next process does, and bring it to rest."""
         self._scope = anyio.CancelScope()
         for _ in range(_RECOVERIES):
@@ -352,7 +352,7 @@ class World:
                 self.openings[-1].recovery = True
                 await self._resume_roots(supervisor)
 
-    def reader(self) -> SimulatedStore:
+    def _reader(self) -> SimulatedStore:
         """The store that the last block left, opened for reading."""
         store = self.openings[-1].store
         if isinstance(store, SimulatedSqliteStore):
@@ -558,7 +558,7 @@ class World:
 
     # -- the end -----------------------------------------------------------------------
 
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """Judge all that was stored, asked and promised, once everything has ended.
 
         Raises:
@@ -568,7 +568,7 @@ class World:
             raise UsageError("the scenario never opened the world")
         if self.broken:
             raise LawBrokenError(self.broken[0])
-        reader = self.reader()
+        reader = self._reader()
         try:
             sessions = check_laws(
                 reader,
