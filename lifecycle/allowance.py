@@ -67,12 +67,12 @@ class Account:
         agents: int = 0,
         tool_calls: int = 0,
     ) -> None:
-        self.limits = limits
-        self.owner = owner
-        self.above = above
-        self.since = now
-        self.agents = agents
-        self.tool_calls = tool_calls
+        self.limits: Limits = limits
+        self.owner: str = owner
+        self.above: Account | None = above
+        self.since: float = now
+        self.agents: int = agents
+        self.tool_calls: int = tool_calls
         outer = None if above is None else above.pool
         own = limits.concurrency
         self.pool: Pool | None = outer if own is None else Pool(own, outer)
@@ -158,9 +158,9 @@ class Strand:
     __slots__ = ("allowance", "over", "waits")
 
     def __init__(self, allowance: Allowance) -> None:
-        self.allowance = allowance
-        self.waits = 0
-        self.over = False
+        self.allowance: Allowance = allowance
+        self.waits: int = 0
+        self.over: bool = False
 
 
 class Allowance:
@@ -201,17 +201,17 @@ class Allowance:
         charged: Account | None = None,
         timed: bool = False,
     ) -> None:
-        self.account = account
-        self.owner = owner
-        self.charged = charged
+        self.account: Account = account
+        self.owner: object = owner
+        self.charged: Account | None = charged
         self.place: Place | None = None if account.pool is None else Place(owner)
-        self.started = charged is None
-        self.front = False
+        self.started: bool = charged is None
+        self.front: bool = False
         self.turn: Strand | None = None
-        self.busy = 0
-        self.open = 0
+        self.busy: int = 0
+        self.open: int = 0
         self.reserved: Account | None = None
-        self.spent = 0
+        self.spent: int = 0
         self.back: list[Callable[[], None]] = []
         self.alarm: Callable[[], None] | None = None
         self.requests: Refusal | None = account.narrowest("requests")

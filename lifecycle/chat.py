@@ -90,7 +90,7 @@ class Chat:
     def __init__(
         self, supervisor: Supervisor, root: Agent, lines: Lines, screen: ChatScreen
     ) -> None:
-        self.interrupts = 0
+        self.interrupts: int = 0
         """How many interrupts came since the person's last line."""
         self._supervisor = supervisor
         self._root = root

@@ -35,9 +35,9 @@ class Pool:
     __slots__ = ("above", "held", "key", "queue", "size")
 
     def __init__(self, size: int, above: Pool | None = None) -> None:
-        self.size = size
-        self.above = above
-        self.held = 0
+        self.size: int = size
+        self.above: Pool | None = above
+        self.held: int = 0
         self.key: _Key | None = None
         self.queue: list[tuple[_Key, Place | Pool]] = []
 
@@ -73,7 +73,7 @@ class Place:
     __slots__ = ("holds", "key", "owner", "pool")
 
     def __init__(self, owner: object) -> None:
-        self.owner = owner
+        self.owner: object = owner
         self.holds: tuple[Pool, ...] = ()
         self.key: _Key | None = None
         self.pool: Pool | None = None

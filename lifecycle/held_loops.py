@@ -89,7 +89,7 @@ class Held:
         self.now: Callable[[], float] = lambda: 0.0
         self.explain: Callable[[], str] = lambda: ""
         self.stuck: StuckError | None = None
-        self.asked = False
+        self.asked: bool = False
         self._scope: anyio.CancelScope | None = None
         self._numbers: dict[Any, int] = {}
         self._most = MOST_STEPS

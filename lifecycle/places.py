@@ -91,12 +91,12 @@ class Lane:
         sequence: Steps | None = None,
         diverged: bool = False,
     ) -> None:
-        self.places = places
-        self.steps = steps
-        self.sequence = steps if sequence is None else sequence
-        self.phase = phase
-        self.group = group
-        self.diverged = diverged
+        self.places: Places = places
+        self.steps: Steps = steps
+        self.sequence: Steps = steps if sequence is None else sequence
+        self.phase: str = phase
+        self.group: tuple[str, int] | None = group
+        self.diverged: bool = diverged
         # A work unit may be worked at twice: its calls are counted on.
         self._counts = places.counts.setdefault(steps, _Counts())
 

@@ -56,9 +56,11 @@ class Play:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.dice = world.dice
-        self.policy = _policy(self)
-        self.limits = _limits(self.dice)
+        self.dice: random.Random = world.dice
+        self.policy: Policy = _policy(self)
+        self.limits: Limits | None = _limits(self.dice)
+        self.goes_on: AgentSpec
+        self.returns: AgentSpec
         self.goes_on, self.returns = specs_of(self.policy, _limits(self.dice))
         self._running = 0
         self.calls_left: int = self.dice.choice((3, 10, 30))

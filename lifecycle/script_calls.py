@@ -71,13 +71,13 @@ class Script:
     def __init__(self, tree: Tree, face: Face) -> None:
         self.tree = tree
         self.face = face
-        self.values = Values(tree)
-        self.main = self._main()
-        self.flows = set(self._flow_arguments())
+        self.values: Values = Values(tree)
+        self.main: Function | None = self._main()
+        self.flows: set[ast.arg] = set(self._flow_arguments())
         self._hand_on()
-        self.calls = list(self._calls())
-        self.by_node = {call.node: call for call in self.calls}
-        self.starters = self._starters()
+        self.calls: list[FlowCall] = list(self._calls())
+        self.by_node: dict[ast.AST, FlowCall] = {call.node: call for call in self.calls}
+        self.starters: set[ast.AST] = self._starters()
 
     def of(self, *operations: str) -> Iterator[FlowCall]:
         """The calls of some operations, in the order of the text."""

@@ -68,9 +68,9 @@ class Tree:
         self.nodes: list[ast.AST] = []
         self.shared: set[str] = set()
         """Names that some function declares `global` or `nonlocal`."""
-        self.star = False
+        self.star: bool = False
         """Whether names came in by `import *`."""
-        self.top = Scope(module, None)
+        self.top: Scope = Scope(module, None)
         self._read(module)
 
     # -- around a node -----------------------------------------------------------------

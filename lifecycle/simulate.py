@@ -160,7 +160,7 @@ class _Search:
         if backend not in ("asyncio", "trio"):
             raise UsageError(f"backend must be 'asyncio' or 'trio', not {backend!r}")
         self.scenario = scenario
-        self.backend = backend
+        self.backend: BackendName = backend
         self.report = SimulationReport(scenario.name, backend, scenario.store)
         self._shrink = shrink
         self._most = most_failures

@@ -66,9 +66,9 @@ class Trace:
     def __init__(
         self, order: Sequence[Entry], notes: Sequence[Note], law: str | None
     ) -> None:
-        self.order = list(order)
-        self.notes = list(notes)
-        self.law = law
+        self.order: list[Entry] = list(order)
+        self.notes: list[Note] = list(notes)
+        self.law: str | None = law
         self._names: dict[str, str] = {}
         self._columns: dict[str, int] = {}
 

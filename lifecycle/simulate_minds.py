@@ -17,7 +17,13 @@ import anyio
 
 from ..actors.contributions import Setup
 from ..actors.errors import ModelError
-from ..actors.model import Model, ModelEvent, ModelRequest, ModelResponse
+from ..actors.model import (
+    Model,
+    ModelCapabilities,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+)
 from ..actors.model_function import FunctionModel
 from ..actors.tool import ToolCall
 from ..mailbox.message import Call
@@ -75,7 +81,7 @@ class Interposed:
         self._world = world
         self._opening = opening
         self._inner = inner
-        self.capabilities = inner.capabilities
+        self.capabilities: ModelCapabilities = inner.capabilities
 
     @asynccontextmanager
     async def request(

@@ -240,7 +240,8 @@ def run_one(
             held.explain = world._explain
             await world._play(scenario.function)
             await world._recover()
-        world._finish()
+        for one in worlds:
+            one._finish()
 
     collecting = gc.isenabled()
     gc.disable()

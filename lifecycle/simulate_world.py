@@ -100,7 +100,7 @@ class World:
         self._plan = plan
         self._kind: StoreKind = store
         self._folder = folder
-        self.chance = random.Random(f"disk {seed}")
+        self.chance: random.Random = random.Random(f"disk {seed}")
         self._scope = anyio.CancelScope()
         self.openings: list[Opening] = []
         self.order: list[Entry] = []

@@ -82,7 +82,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if path is not None:
         cases: str | None = config.getoption("--fault-cases")
         chosen = None if cases is None else frozenset(cases.split(","))
-        run = FaultRun(chosen, config.getoption("--fault-hang-s"), Path(path))
+        hang_s = float(config.getoption("--fault-hang-s") or 0)
+        run = FaultRun(chosen, hang_s, Path(path))
         config.pluginmanager.register(run, "fault_run")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from ramet.lifecycle.held_loops import BackendName
-from ramet.lifecycle.simulate_run import Replay, run_one
+from ramet.lifecycle.simulate_run import Replay, ScenarioFunction, run_one
 from ramet.testing import NO_FAULTS, simulate
 from tests.lifecycle.mutants import MUTANTS, Mutant
 from tests.lifecycle.scenarios import PAIRS
@@ -45,8 +45,7 @@ def test_ten_wrong_rules_pass_every_race_in_plain_turns(
     assert len(survivors) >= 10
 
 
-def _passes(scenario: object) -> bool:
-    assert callable(scenario)
+def _passes(scenario: ScenarioFunction) -> bool:
     report = simulate(
         scenario, seeds=[2], backend="asyncio", faults=NO_FAULTS, fifo=True
     )

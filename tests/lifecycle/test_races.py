@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ramet.lifecycle.held_loops import BackendName
+from ramet.lifecycle.simulate_run import ScenarioFunction
 from ramet.testing import Scenario, World, explore, simulate
 from tests.lifecycle.scenarios import PAIRS, TREES
 
@@ -20,9 +21,8 @@ def named(scenario: object) -> str:
 @pytest.mark.parametrize("scenario", PAIRS, ids=named)
 @pytest.mark.case("R-104", "R-105", "R-106", "R-138", "R-141", "R-194", "R-265")
 def test_no_schedule_of_a_race_breaks_a_law(
-    scenario: object, backend: BackendName
+    scenario: ScenarioFunction, backend: BackendName
 ) -> None:
-    assert callable(scenario)
     report = explore(scenario, backend=backend, bound=2, most=2500)
     report.check()
     assert report.exhausted
@@ -30,15 +30,15 @@ def test_no_schedule_of_a_race_breaks_a_law(
 
 @on_both
 @pytest.mark.parametrize("scenario", PAIRS, ids=named)
-def test_no_seed_of_a_race_breaks_a_law(scenario: object, backend: BackendName) -> None:
-    assert callable(scenario)
+def test_no_seed_of_a_race_breaks_a_law(
+    scenario: ScenarioFunction, backend: BackendName
+) -> None:
     simulate(scenario, seeds=range(40), backend=backend).check()
 
 
 @on_both
 @pytest.mark.parametrize("scenario", TREES, ids=named)
-def test_no_tree_breaks_a_law(scenario: object, backend: BackendName) -> None:
-    assert callable(scenario)
+def test_no_tree_breaks_a_law(scenario: ScenarioFunction, backend: BackendName) -> None:
     report = simulate(Scenario(scenario), seeds=range(30), backend=backend)
     report.check()
 
@@ -48,8 +48,7 @@ def test_a_tree_is_as_deep_and_as_wide_as_it_is_said_to_be() -> None:
     widths: list[int] = []
     for scenario, found in zip(TREES, (depths, widths), strict=True):
 
-        async def watched(world: World, grow: object = scenario) -> None:
-            assert callable(grow)
+        async def watched(world: World, grow: ScenarioFunction = scenario) -> None:
             await grow(world)
             headers = [one.header for one in world.durable.values()]
             depths.append(max(header.depth for header in headers))

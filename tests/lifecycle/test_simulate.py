@@ -19,9 +19,12 @@ from ramet.testing import (
     Gate,
     LawBrokenError,
     Scenario,
+    ScriptedModel,
     World,
+    call,
     explore,
     simulate,
+    step,
 )
 
 on_both = pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -298,11 +301,11 @@ def test_a_law_of_ones_own_fails_the_run_also_from_inside_a_tool(
             world.need(False, "mine", "about this")
             raise AssertionError("only fails the call")
 
-        model = ramet.testing.ScriptedModel(
+        model = ScriptedModel(
             {
                 "lead": [
-                    ramet.testing.step(calls=[ramet.testing.call("work")]),
-                    ramet.testing.step("done"),
+                    step(calls=[call("work")]),
+                    step("done"),
                 ]
             }
         )

@@ -161,9 +161,10 @@ async def test_reading_for_good_says_so_when_the_store_does_not_open_again() -> 
 @pytest.mark.case("R-117")
 async def test_a_store_whose_opening_is_cancelled_is_closed_again() -> None:
     store = SlowStore()
+    scope = anyio.CancelScope()
     async with anyio.create_task_group() as group:
         storage = Storage(store, current_backend(group))
-        with anyio.CancelScope() as scope:
+        with scope:
             group.start_soon(_cancel_when_begun, store, scope)
             await storage.start()
     assert scope.cancelled_caught
