@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..mailbox.events import Ended
+from ..mailbox.events import Ended, TurnEnded
 from ..mailbox.message import AssistantMessage, UserMessage
 from ..mailbox.session import Session
 from ..mailbox.store import Entry, Reader
@@ -169,12 +169,26 @@ def _check_account(supervisor: Supervisor) -> list[str]:
     return ["A-144 a place is held, or waited for, by nobody"]
 
 
-def check_spent(supervisor: Supervisor, sessions: Mapping[str, Session]) -> list[str]:
-    """What a run has spent is exactly what its logs hold (A-145, A-151)."""
+def check_spent(
+    supervisor: Supervisor, order: Sequence[Entry], sessions: Mapping[str, Session]
+) -> list[str]:
+    """What a run has spent is exactly what its logs hold (A-145, A-151).
+
+    Whose time to start was over gave its start back, and has a turn all the same.
+    """
     account = supervisor._runtime.forest.limiter.run
     if account is None:
         return []
-    started = [one for one in sessions.values() if one.header.parent and one.turn]
+    late = {
+        entry.session
+        for entry in order
+        if isinstance(entry.event, TurnEnded) and entry.event.cause == "start-deadline"
+    }
+    started = [
+        name
+        for name, one in sessions.items()
+        if one.header.parent and one.turn > (name in late)
+    ]
     spent = {
         "agents": len(started),
         "tool_calls": sum(one.usage.tool_calls for one in sessions.values()),

@@ -593,7 +593,7 @@ class World:
             need(not lost, f"21 a request of {lost[:1]} that no log counts")
         only = self.openings[0]
         if len(self.openings) == 1 and only.supervisor and not only.broken:
-            for broken in check_spent(only.supervisor, sessions):
+            for broken in check_spent(only.supervisor, self.order, sessions):
                 raise LawBrokenError(broken)
         if not self.openings[-1].broken:
             killed = any(opening.broken for opening in self.openings)
