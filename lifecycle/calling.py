@@ -77,7 +77,7 @@ class Calling:
             and what `Supervisor.call` raises.
         """
         if not named:
-            return await self._call(declared, place, named)
+            return await self._call(declared, place, None)
         key = key_at(place, "", named=True)
         known = self._named.setdefault(key, _Named(declared.request("")))
         if known.request != declared.request(""):
@@ -87,10 +87,21 @@ class Calling:
             )
         async with known.lock:
             if known.answer is None:
-                known.answer = await self._call(declared, place, named)
+                known.answer = await self._call(declared, place, known)
+            elif not known.told:
+                await self._announce(known.answer.outcome)
+            known.told = True
             return known.answer
 
-    async def _call(self, declared: Declaration, place: Place, named: bool) -> Answer:
+    async def _call(
+        self, declared: Declaration, place: Place, known: _Named | None
+    ) -> Answer:
+        """Replay a call or make it; what it came to is `known` before it is durable.
+
+        So a caller who is cancelled in between, and calls again, gets that answer, as a
+        run that is taken up again does, and no second agent (A-058).
+        """
+        named = known is not None
         found = await self._replay.look_up(declared, place, named)
         call = CallJournal.queue(
             self._journal, declared, place, fresh=found.reason, closes=found.closes
@@ -105,9 +116,12 @@ class Calling:
         try:
             answer = await made.answer()
         except BaseException as error:
-            call.ended(made.outcome_of(error), made.session)
+            answer = Answer(made.outcome_of(error), made.session)
+            call.ended(answer.outcome, answer.session)
+            _keep(known, answer)
             raise
         call.ended(answer.outcome, answer.session)
+        _keep(known, answer)
         if answer.outcome.cause in CUT:
             await self.recall.hold()
         await self._announce(answer.outcome)
@@ -267,10 +281,20 @@ def _may_retry(answer: Answer) -> bool:
     )
 
 
+def _keep(known: _Named | None, answer: Answer) -> None:
+    """A call that completed has its answer; one that was cut off may be made again."""
+    if known is not None and answer.outcome.status == "completed":
+        known.answer = answer
+
+
 class _Named:
-    """A call that the script named itself: what it asks, and its only answer."""
+    """A call that the script named itself: what it asks, and its only answer.
+
+    `told` is whether the answer is durable.
+    """
 
     def __init__(self, request: str) -> None:
         self.request = request
         self.lock = anyio.Lock()
         self.answer: Answer | None = None
+        self.told = False

@@ -29,7 +29,7 @@ from ramet.lifecycle.flow import Flow
 from ramet.lifecycle.flow_child import Assignment, FlowChild
 from ramet.lifecycle.recall import GO_ON
 from ramet.lifecycle.script import ScriptRun
-from ramet.mailbox.events import Journaled
+from ramet.mailbox.events import Concluded, Journaled
 from ramet.testing import Gate, ScriptedModel, call, step
 from tests.lifecycle.scripts import (
     begun,
@@ -595,3 +595,32 @@ async def test_an_orderly_rest_is_taken_up_as_a_crash_is(stored: Stage) -> None:
     result = await run_script(stored, main, model, take_up=True)
     assert result.value == ["completed", "yes"]
     assert seen == {"oracle": 2, "digger": 2}
+
+
+class _CancelsAtTheEnd:
+    """Cancels a scope as soon as an assignment has ended and is durable."""
+
+    def __init__(self, scope: anyio.CancelScope) -> None:
+        self._scope = scope
+
+    def on_event(self, session_id: str, seq: int, event: object) -> None:
+        """Look at an event."""
+        if isinstance(event, Concluded):
+            self._scope.cancel()
+
+
+@pytest.mark.case("A-058")
+async def test_a_named_call_that_completed_is_not_made_again_when_its_caller_was_cut(
+    stored: Stage,
+) -> None:
+    async def main(flow: Flow) -> Any:
+        with anyio.CancelScope() as scope:
+            flow.supervisor.observe(_CancelsAtTheEnd(scope))
+            await flow.agent("what?", spec=ORACLE, key="one")
+        assert scope.cancelled_caught
+        value = await flow.agent("what?", spec=ORACLE, key="one")
+        assert len(await flow.supervisor.children(flow.root.id)) == 1
+        return value
+
+    result = await run_script(stored, main, replying(1))
+    assert (result.status, result.value) == ("completed", 1)
