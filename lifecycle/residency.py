@@ -61,33 +61,58 @@ class Residency:
     async def loading(self, session_id: str) -> AsyncIterator[Loaded]:
         """Load a session under its latch and its claim; the span belongs inside.
 
-        It waits for the gate first, so that what the session wrote before it went is
-        loaded too (R-266).
+        What is below it and not at rest is read, written and claimed with it, so that
+        it takes the latches of those too.  A latch is only ever waited for from above.
         """
-        runtime = self._runtime
-        waiting: list[Callable[[], None]] = []
-        self._resuming[session_id] = waiting
+        held = [session_id]
+        self._resuming[session_id] = []
         claimed: list[str] = []
         try:
-            await self._durable()
-            await self._claim(session_id, claimed)
-            loaded = await self._load(session_id)
-            stack = list(loaded.below)
-            while stack:
-                one = stack.pop()
-                stack.extend(one.below)
-                if one.id not in runtime.forest.live:
-                    await self._claim(one.id, claimed)
+            loaded = await self._load_latched(session_id, held, claimed)
             yield loaded
         finally:
-            idle = [one for one in claimed if one not in runtime.forest.live]
+            live = self._runtime.forest.live
+            idle = [name for name in claimed if name not in live]
             try:
                 if idle:
                     await self._unclaim(idle)
             finally:
-                del self._resuming[session_id]
-                for callback in waiting:
-                    callback()
+                for name in held:
+                    for callback in self._resuming.pop(name):
+                        callback()
+
+    async def _load_latched(
+        self, session_id: str, held: list[str], claimed: list[str]
+    ) -> Loaded:
+        """Load until every latch was held before it was read, and claim it all.
+
+        It waits for the gate first, so that what a session wrote before it went is
+        loaded too (R-266).
+        """
+        live = self._runtime.forest.live
+        await self._durable()
+        await self._claim(session_id, claimed)
+        while True:
+            loaded = await self._load(session_id)
+            below = []
+            stack = list(loaded.below)
+            while stack:
+                one = stack.pop()
+                stack.extend(one.below)
+                if one.id not in live:
+                    below.append(one.id)
+            late = [name for name in below if name not in held]
+            if not late:
+                break
+            for name in late:
+                while await self.busy(name):
+                    pass
+                self._resuming[name] = []
+                held.append(name)
+            await self._durable()
+        for name in below:
+            await self._claim(name, claimed)
+        return loaded
 
     async def _load(self, session_id: str) -> Loaded:
         """Read a session back; listings say what could not be read (R-085)."""

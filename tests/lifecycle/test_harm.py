@@ -170,6 +170,36 @@ async def test_a_cancel_by_id_that_meets_a_resume_is_not_lost(stored: Stage) -> 
             assert sup.agent(scout.id) is None
 
 
+@pytest.mark.case("R-265")
+async def test_cancels_of_a_session_and_of_its_parent_meet_its_resume() -> None:
+    """What is below a session is loaded and written under latches of its own."""
+
+    async def later(steps: int, act: Callable[[str], Any], session: str) -> None:
+        for _ in range(steps):
+            await anyio.lowlevel.checkpoint()
+        with suppress(ramet.SessionHeldError, ramet.NotResumableError):
+            await act(session)
+
+    for place in range(40):
+        hold = Gate()
+        model = ScriptedModel(
+            {"lead": [step("n")], "scout": [step("x", hold=hold)] * 3}
+        )
+        async with ramet.open(":memory:", model=model, specs=[LEAD, SCOUT]) as sup:
+            root = await sup.start_root(LEAD, interactive=True)
+            above = await start(sup, root, SCOUT)
+            below = await start(sup, above, SCOUT)
+            await sup.followup(above, below.id, "it waits")
+            for one in (below, above):
+                sup.interrupt(one.id)
+                await gone(one)
+            async with anyio.create_task_group() as group:
+                group.start_soon(later, 0, sup.cancel, below.id)
+                group.start_soon(later, 3 + place // 8, sup.cancel, above.id)
+                group.start_soon(later, 6 + place % 8, sup.resume, below.id)
+            hold.open()
+
+
 @pytest.mark.case("R-162", "R-166")
 async def test_drains_that_meet_all_return(stage: Stage) -> None:
     model = ScriptedModel({"lead": [step("x")]})
