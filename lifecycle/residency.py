@@ -48,6 +48,7 @@ class Residency:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._resuming: dict[str, list[Callable[[], None]]] = {}
+        self._begun = 0
 
     async def busy(self, session_id: str) -> bool:
         """Wait while somebody else loads a session; says whether somebody did."""
@@ -65,6 +66,7 @@ class Residency:
         it takes the latches of those too.  A latch is only ever waited for from above.
         """
         held = [session_id]
+        self._begun += 1
         self._resuming[session_id] = []
         claimed: list[str] = []
         try:
@@ -84,15 +86,21 @@ class Residency:
     async def _load_latched(
         self, session_id: str, held: list[str], claimed: list[str]
     ) -> Loaded:
-        """Load until every latch was held before it was read, and claim it all.
+        """Load until nobody else wrote what was read meanwhile, and claim it all.
 
-        It waits for the gate first, so that what a session wrote before it went is
-        loaded too (R-266).
+        That is when its latches were held before, or nobody else loaded anything, and
+        no agent that was live has ended.  It waits for the gate first, so that what a
+        session wrote before it went is loaded too (R-266).
         """
-        live = self._runtime.forest.live
+        forest = self._runtime.forest
+        live = forest.live
         await self._durable()
         await self._claim(session_id, claimed)
         while True:
+            alone = len(self._resuming) == len(held)
+            begun = self._begun
+            orphans = forest.orphans.values()
+            resident = {one.id for orphan in orphans for one in orphan.subtree()}
             loaded = await self._load(session_id)
             below = []
             stack = list(loaded.below)
@@ -102,13 +110,14 @@ class Residency:
                 if one.id not in live:
                     below.append(one.id)
             late = [name for name in below if name not in held]
-            if not late:
-                break
+            current = not late or (alone and begun == self._begun)
             for name in late:
                 while await self.busy(name):
                     pass
                 self._resuming[name] = []
                 held.append(name)
+            if current and resident.isdisjoint(below):
+                break
             await self._durable()
         for name in below:
             await self._claim(name, claimed)

@@ -200,6 +200,29 @@ async def test_cancels_of_a_session_and_of_its_parent_meet_its_resume() -> None:
             hold.open()
 
 
+@pytest.mark.case("R-258", "R-266")
+async def test_a_child_that_ends_while_its_parent_is_loaded_was_no_crash() -> None:
+    """What was live when a load began is not what a crash cut."""
+
+    async def later(steps: int, agent: ramet.Agent) -> None:
+        for _ in range(steps):
+            await anyio.lowlevel.checkpoint()
+        agent.release()
+
+    for place in range(16):
+        model = ScriptedModel({"lead": [step("n")] * 9, "scout": [step("x")] * 2})
+        async with ramet.open(":memory:", model=model, specs=[LEAD, SCOUT]) as sup:
+            root = await sup.start_root(LEAD, interactive=True)
+            above = await start(sup, root, SCOUT)
+            below = await start(sup, above, SCOUT)
+            await gone(above)
+            orphan = await sup.resume(below.id)
+            async with anyio.create_task_group() as group:
+                group.start_soon(later, place, orphan)
+                resumed = await sup.resume(above.id)
+            resumed.release()
+
+
 @pytest.mark.case("R-162", "R-166")
 async def test_drains_that_meet_all_return(stage: Stage) -> None:
     model = ScriptedModel({"lead": [step("x")]})
