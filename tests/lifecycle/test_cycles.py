@@ -128,6 +128,7 @@ async def test_nothing_is_left_of_many_cycles(
     before = alive()
     held = tasks(anyio_backend), threads(), process.num_fds()
     tracemalloc.start()
+    half = taken()
     try:
         for number in range(count):
             if number == count // 2:
