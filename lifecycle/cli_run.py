@@ -45,6 +45,7 @@ from .cli_store import (
 from .cli_stream import JsonLines
 from .cli_text import visible
 from .runs import ReplayRefusedError, Run, check_replay, read_run, runs
+from .script_exit import ScriptExitedError
 from .script_file import ScriptFile, load_script
 
 __all__ = ["add_parsers"]
@@ -357,6 +358,10 @@ def _go(arguments: argparse.Namespace, launch: Launch) -> int:
         printed = anyio.run(partial(function, launch), backend=launch.backend)
     except KeyboardInterrupt:
         return _INTERRUPTED
+    except SystemExit as error:
+        # Out of a task of the script's own, it has ended the loop.
+        text = f"the script called sys.exit({error.code!r}) in a task of its own"
+        raise ScriptExitedError(text) from error
     if lines is not None and lines.failure is not None:
         raise lines.failure
     return _print(printed, form)

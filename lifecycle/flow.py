@@ -344,7 +344,12 @@ class Flow:
             self._refused(error)
             raise
         return await run_group(
-            found, self._places, self._journal, self._replay, fail_fast=fail_fast
+            found,
+            self._places,
+            self._journal,
+            self._replay,
+            backend=self.supervisor._runtime.backend,
+            fail_fast=fail_fast,
         )
 
     def items(self, name: str, values: Iterable[T]) -> list[Item[T]]:

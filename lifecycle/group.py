@@ -15,11 +15,13 @@ import anyio
 import attrs
 
 from ..actors.errors import DeclarationError
+from ..mailbox.backend import Backend
 from .errors import GroupFailureError
 from .items import Bound
 from .journal import Journal, closes_data
 from .places import Lane, Places
 from .replay import Replay
+from .script_exit import ends_the_run
 
 __all__ = ["Member", "Settled", "check_members", "run_group"]
 
@@ -77,6 +79,7 @@ async def run_group(
     journal: Journal,
     replay: Replay,
     *,
+    backend: Backend,
     fail_fast: bool,
 ) -> list[Any]:
     """Run members side by side; gives what they gave, in their order.
@@ -102,7 +105,7 @@ async def run_group(
 
             async def run(index: int) -> None:
                 with places.within(lanes[index]):
-                    settled[index] = await _settle(members[index])
+                    settled[index] = await _settle(members[index], backend)
                 if fail_fast and settled[index].status == "failed":
                     tasks.cancel_scope.cancel()
 
@@ -128,9 +131,10 @@ async def run_group(
     return [one.value for one in settled]
 
 
-async def _settle(member: Member[Any]) -> Settled:
-    """How one member ends; only what is no `Exception` comes out."""
+async def _settle(member: Member[Any], backend: Backend) -> Settled:
+    """How one member ends; only a cancel comes out."""
     try:
-        return Settled("completed", await member())
+        with ends_the_run(backend):
+            return Settled("completed", await member())
     except Exception as error:
         return Settled("failed", None, error)

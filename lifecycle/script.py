@@ -26,13 +26,13 @@ from .journal import Journal, end_of_unended
 from .recall import Recall
 from .recorded import ENDED, JOURNAL, RESUMED, STARTED, Recorded, read_recorded
 from .runs import ReplayRefusedError, Run
+from .script_exit import ends_the_run
 from .script_file import ScriptFile
 
 if TYPE_CHECKING:
     from .supervisor import Supervisor
 
 __all__ = [
-    "ScriptExitedError",
     "ScriptResult",
     "ScriptResultError",
     "ScriptRun",
@@ -44,12 +44,6 @@ class ScriptResultError(RametError):
     """Raised at the end of a run whose script gave what is not JSON data (A-162)."""
 
     code = "result-not-json-safe"
-
-
-class ScriptExitedError(RametError):
-    """Raised at the end of a run whose script called `sys.exit`, and gave nothing."""
-
-    code = "script-exited"
 
 
 @attrs.frozen
@@ -200,12 +194,11 @@ class ScriptRun:
         value: Any = None
         error: Exception | None = None
         try:
-            value = _json_value(await self._script.main(flow))
+            with ends_the_run(self._supervisor._runtime.backend):
+                value = _json_value(await self._script.main(flow))
         except Exception as raised:
             await flow._recall.hold()
             error = _sole(raised)
-        except SystemExit as raised:
-            error = ScriptExitedError(f"the script called sys.exit({raised.code!r})")
         status = _status(error)
         usage = await self._supervisor.usage(root.id)
         end: dict[str, Any] = {"status": status, "result": value}

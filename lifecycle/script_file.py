@@ -118,15 +118,25 @@ def _module(place: Path, source: bytes) -> ModuleType:
     sys.modules[name] = module
     try:
         exec(code, module.__dict__)
-    except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        lines = [frame.lineno for frame in frames if frame.filename == str(place)]
-        where = f", line {lines[-1]}" if lines else ""
-        raise UsageError(
-            f"the script raised {type(error).__name__} when it was loaded:"
-            f" {safe_text(error)} ({place}{where})"
-        ) from error
+    except KeyboardInterrupt:
+        # A person's: no signal is received while a script is loaded.
+        raise
+    except BaseException as error:
+        raise UsageError(_at_its_top_level(error, place)) from error
     return module
+
+
+def _at_its_top_level(error: BaseException, place: Path) -> str:
+    """What the top level of a script did instead of coming to its end, and where."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(place)]
+    where = f"({place}, line {lines[-1]})" if lines else f"({place})"
+    if isinstance(error, SystemExit):
+        return f"the script called sys.exit({error.code!r}) when it was loaded {where}"
+    return (
+        f"the script raised {type(error).__name__} when it was loaded:"
+        f" {safe_text(error)} {where}"
+    )
 
 
 def safe_text(error: BaseException) -> str:

@@ -60,7 +60,7 @@ from .lifecycle.observe_structlog import StructlogObserver, log_to_structlog
 from .lifecycle.opening import open as open  # noqa: A004
 from .lifecycle.readers import Explanation, Listing, MessageStatus
 from .lifecycle.runs import ReplayRefusedError
-from .lifecycle.script import ScriptExitedError
+from .lifecycle.script_exit import ScriptExitedError
 from .lifecycle.sending import Started
 from .lifecycle.supervisor import Supervisor
 from .mailbox.canonical import canonical_json
