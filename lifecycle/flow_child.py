@@ -51,7 +51,8 @@ class Assignment:
         """Wait for its outcome; a child converses, so that there is no value.
 
         Raises:
-            ParkedError: an interrupt parked it in a session that settled.
+            ParkedError: it waits in a session that is not resident, and nothing here is
+                about to run it; the text says what would.
         """
         return await self._recall.outcome(self._messages)
 

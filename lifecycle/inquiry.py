@@ -8,7 +8,7 @@ while a drain runs (R-161).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from ..actors.outcome import Outcome, TreeUsage
@@ -23,6 +23,7 @@ from ..mailbox.errors import (
 )
 from ..mailbox.events import Accepted, Created
 from ..mailbox.message import ASSIGNING
+from ..mailbox.session import fold
 from ..mailbox.store import Entry, Reader
 from .activation import Activation
 from .current import current_activation, forbid_waiting_for
@@ -36,7 +37,7 @@ from .readers import (
     listing_of,
     opens_assignment,
     outcome_in,
-    parked_in,
+    resting_place,
     status_in,
 )
 from .runtime import Runtime
@@ -102,10 +103,18 @@ class _Level:
 
 
 class Inquiry:
-    """Answers questions, for one runtime."""
+    """Answers questions, for one runtime.
 
-    def __init__(self, runtime: Runtime) -> None:
+    Args:
+        runtime: what is asked.
+        loading: waits while somebody loads a session; says whether somebody did.
+    """
+
+    def __init__(
+        self, runtime: Runtime, loading: Callable[[str], Awaitable[bool]]
+    ) -> None:
         self._runtime = runtime
+        self._loading = loading
         self._settled = False
 
     async def children(
@@ -277,33 +286,46 @@ class Inquiry:
     async def _refuse_endless(
         self, session_id: str, message_id: str, changed: _Changed
     ) -> None:
-        """Refuse to wait for what cannot come any more in this process.
+        """Refuse to wait for what nothing in this process is about to run (law 11).
 
-        Nothing is decided by a log that has grown meanwhile, or is about to.
+        Nothing is decided by a log that has grown meanwhile, or is about to, nor while
+        somebody loads the session or one above it, which repairs it too.
         """
         runtime = self._runtime
         events = await runtime.storage.read(Reader.load, session_id)
         if not opens_assignment(events, message_id):
             raise UsageError(f"message {message_id} opens no assignment")
+        if session_id in runtime.forest.live or changed.told:
+            return
+        for one in await self._upwards(session_id):
+            if await self._loading(one):
+                return
         gate = runtime.gate
         undecided = gate.failed is not None or any(
             entry.session == session_id for entry in gate.undecided()
         )
         if session_id in runtime.forest.live or undecided or changed.told:
             return
-        if parked_in(events, message_id):
-            error = ParkedError(
-                f"an interrupt parked assignment {message_id} in session {session_id},"
-                " which settled: a followup of its parent, or a resume and a wakeup,"
-                " runs it"
-            )
-            error.session_id = session_id
-            raise error
-        if runtime.forest.draining is not None:
+        session = fold(events)
+        parked = session.activation is None and session.inbox.parked
+        if runtime.forest.draining is not None and not parked:
             raise DrainingError(
                 f"assignment {message_id} is kept in session {session_id} for the next"
                 " open: this supervisor runs nothing more"
             )
+        error = ParkedError(resting_place(session, message_id))
+        error.session_id = session_id
+        raise error
+
+    async def _upwards(self, session_id: str) -> list[str]:
+        """A session and those above it, the root first."""
+        found: list[str] = []
+        at: str | None = session_id
+        while at is not None:
+            found.insert(0, at)
+            row = await self._runtime.storage.read(Reader.row, at)
+            at = None if row is None else row.parent
+        return found
 
     async def line(self, session_id: str) -> Listing | None:
         """One session, as a listing shows it."""

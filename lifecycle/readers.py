@@ -50,7 +50,7 @@ __all__ = [
     "listing_of",
     "opens_assignment",
     "outcome_in",
-    "parked_in",
+    "resting_place",
     "status_in",
 ]
 
@@ -335,14 +335,29 @@ def opens_assignment(events: Sequence[Event], message_id: str) -> bool:
     )
 
 
-def parked_in(events: Sequence[Event], message_id: str) -> bool:
-    """Whether an assignment waits in a session that settled with its queue parked."""
-    session = fold(events)
-    return (
-        session.activation is None
-        and session.inbox.parked
-        and any(m.id == message_id for _, m in session.inbox.waiting)
-    )
+def resting_place(session: Session, message_id: str) -> str:
+    """Why an open assignment of a session that is not resident does not run, and what
+    would run it, in words."""
+    header = session.header
+    child = header.parent is not None
+    if session.activation is not None:
+        above = " or of an agent above it" if child else ""
+        return (
+            f"assignment {message_id} is in session {header.session}, which was cut off"
+            f" and is not resident: a resume of it{above} closes the turn that was cut,"
+            " and what waits runs when the session itself is resumed"
+        )
+    if session.inbox.parked:
+        how = f"an interrupt parked assignment {message_id} in session"
+        how = f"{how} {header.session}, which settled"
+        runs = "a resume and a wakeup"
+    else:
+        how = f"assignment {message_id} waits in session {header.session}, which came"
+        how = f"{how} to rest and is not resident"
+        runs = "a resume"
+    if child:
+        runs = f"a followup of its parent, or {runs},"
+    return f"{how}: {runs} runs it, and a cancel discards it"
 
 
 def explain_session(activation: Activation) -> Explanation:

@@ -83,8 +83,8 @@ class Supervisor:
             owner=supervisor,
         )
         supervisor._runtime = runtime
-        supervisor._inquiry = Inquiry(runtime)
         supervisor._residency = Residency(runtime)
+        supervisor._inquiry = Inquiry(runtime, supervisor._residency.busy)
         supervisor._sending = Sending(
             runtime, supervisor._residency, supervisor._inquiry
         )
@@ -280,7 +280,11 @@ class Supervisor:
 
         Raises:
             UnknownMessageError: no log holds it.
-            ParkedError: an interrupt parked it in a session that settled (R-264).
+            ParkedError: it waits in a session that is not resident, and nothing in this
+                opening is about to run it: an interrupt parked it (R-264), a drain kept
+                it, or a crash cut the session off.  The text says what would run it;
+                after that a wait gives its outcome.
+            DrainingError: the same, and the whole supervisor is draining.
             SelfWaitError: it is the open assignment of the calling agent.
         """
         return await self._inquiry.wait(message_id)

@@ -185,7 +185,10 @@ class SelfWaitError(RametError):
 
 
 class ParkedError(RametError):
-    """Raised by `wait` when an interrupt parked the assignment in a settled session."""
+    """Raised by `wait` when the assignment waits in a session that is not resident.
+
+    An interrupt parked it there, a drain kept it, or a crash cut the session off.
+    """
 
     code = "PARKED"
 

@@ -17,7 +17,7 @@ from ramet.lifecycle.readers import (
     explain_session,
     listing_of,
     outcome_in,
-    parked_in,
+    resting_place,
     status_in,
 )
 from ramet.mailbox.canonical import canonical_json
@@ -279,13 +279,20 @@ def test_a_conclusion_without_a_contract_has_no_value() -> None:
 
 
 @pytest.mark.case("R-264")
-def test_an_assignment_is_parked_when_it_waits_in_a_session_that_settled() -> None:
-    log: list[Event] = [*begun(), *PARKED]
-    assert not parked_in(log, "b")
-    settled: list[Event] = [*log, ended()]
-    assert parked_in(settled, "b")
-    assert not parked_in(settled, "m")
-    assert not parked_in([*begun(), accepted("b"), ended()], "b")
+def test_where_an_assignment_rests_says_why_and_what_runs_it() -> None:
+    def said(*log: Event) -> str:
+        return resting_place(fold([*begun(), *log]), "b")
+
+    runs = "a followup of its parent, or a resume"
+    assert said(*PARKED, ended()) == (
+        "an interrupt parked assignment b in session c, which settled:"
+        f" {runs} and a wakeup, runs it, and a cancel discards it"
+    )
+    assert said(accepted("b"), ended()) == (
+        "assignment b waits in session c, which came to rest and is not resident:"
+        f" {runs}, runs it, and a cancel discards it"
+    )
+    assert "was cut off and is not resident" in said(*PARKED)
 
 
 # Explanations.

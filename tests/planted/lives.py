@@ -255,8 +255,8 @@ FAULTS: tuple[Fault, ...] = (
         edit(
             inquiry.Inquiry,
             "_refuse_endless",
-            "if parked_in(events, message_id):",
-            "if False:",
+            "raise error",
+            "return",
         ),
     ),
     fault(

@@ -262,13 +262,13 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     fault(
-        "a parked assignment has ended",
+        "who waits for what a drain kept is told of an interrupt",
         "R-264",
         edit(
             readers,
-            "parked_in",
-            "session.activation is None",
-            "session.activation is not None",
+            "resting_place",
+            "if session.inbox.parked:",
+            "if True:",
         ),
     ),
 )
