@@ -200,6 +200,10 @@ def _run_prompt(arguments: argparse.Namespace) -> int:
         raise UsageError("words after -- belong to a script, not to --prompt")
     if not arguments.prompt.strip():
         raise UsageError("the prompt is blank")
+    if arguments.model is None:
+        raise UsageError(
+            "ramet run --prompt needs --model NAME, for example --model local"
+        )
     launch = Launch(
         store=default_store(arguments),
         option=store_option(arguments),

@@ -151,6 +151,7 @@ def test_a_script_that_gives_nothing_prints_nothing(
         (["run"], "needs a script, or --prompt"),
         (["run", "job.py", "--prompt", "x"], "and not both"),
         (["run", "--prompt", "  "], "the prompt is blank"),
+        (["run", "--prompt", "x"], "needs --model NAME, for example --model local"),
         (["run", " "], "blank"),
         (["run", "none.py"], "none.py cannot be read: No such file"),
         (["run", "job.py", "--input", "{"], "--input is not JSON"),
@@ -265,10 +266,11 @@ def test_a_run_says_its_limits_and_is_stopped_by_them(
 
 @pytest.mark.case("A-143")
 def test_one_agent_says_its_limits_and_keeps_to_them(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["run", "--prompt", "x", "--limit", "requests=2"]
-    assert ramet([*words, "--output-format", "json"]) == 1
+    named(monkeypatch, ScriptedModel({"agent": [step("prose")] * 4}))
+    words = ["run", "--prompt", "x", "--model", "test", "--limit", "requests=2"]
+    assert ramet([*words, "--output-format", "json"]) == 3
     out, err = capsys.readouterr()
     assert "requests=2 (--limit)" in err
     document = json.loads(out)
