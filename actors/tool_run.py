@@ -3,8 +3,8 @@
 Lives here: the call itself, in a worker thread where it may block, and what becomes
 of what it returns or raises.  Whether the agent may call the tool, and what the log
 says of it, is decided elsewhere.  A call that fails is a result and never an
-exception; only the cancellation of the caller, and a `KeyboardInterrupt`, pass
-through.
+exception; only the cancellation of the caller, a `KeyboardInterrupt` outside of a
+worker thread, and the end of the coroutine pass through.
 """
 
 from __future__ import annotations

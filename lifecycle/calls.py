@@ -26,7 +26,7 @@ from ..mailbox.message import Call, CallResult
 from ..mailbox.session import ANSWERS
 from .activation import Activation
 from .allowance import Refusal, Strand
-from .current import STRAND
+from .current import CURRENT, STRAND
 from .forest import Forest
 from .handle import Agent
 
@@ -194,7 +194,7 @@ class Calls:
         try:
             return await self._run(tool, call, place)
         except BaseException as error:
-            if passes_through(error, self._backend):
+            if passes_through(error, self._backend, self._activation):
                 raise
             return failure_result(error)
 
@@ -240,19 +240,38 @@ class Calls:
         return found if isinstance(found, CallResult) else None
 
 
-def passes_through(error: BaseException, backend: Backend) -> bool:
-    """Whether an error that plug-in code raised is not its own failure.
+def passes_through(
+    error: BaseException, backend: Backend, activation: Activation
+) -> bool:
+    """Whether an error that came out of plug-in code is not its own failure.
 
     That is a cancel of the running task, an interrupt, or the end of a coroutine, also
     in a group; everything else, `SystemExit` too, fails the call and not the process.
+    An interrupt that such code raised itself cannot be told from a real one, which may
+    come up anywhere in it.
     """
+    closed = _is_closed(activation)
+    if closed and isinstance(error, GeneratorExit):
+        # No loop is left then, so that nothing else can be asked.
+        return True
     cancelled = anyio.get_cancelled_exc_class()
-    kinds = (cancelled, KeyboardInterrupt, GeneratorExit)
+    kinds: tuple[type[BaseException], ...] = (cancelled, KeyboardInterrupt)
+    if closed:
+        kinds = (*kinds, GeneratorExit)
     if isinstance(error, BaseExceptionGroup):
         return error.split(kinds)[0] is not None
     if isinstance(error, cancelled):
         return not backend.stray_cancel()
     return isinstance(error, kinds)
+
+
+def _is_closed(activation: Activation) -> bool:
+    """Whether the running coroutine of an agent's turn is being closed from outside.
+
+    Who closes it, as when its task is destroyed, runs in another context than a turn.
+    """
+    mark = CURRENT.get()
+    return mark is None or mark[0] is not activation
 
 
 def log_submission(

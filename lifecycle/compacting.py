@@ -40,7 +40,7 @@ async def shorten_by(
             )
         given = await waiting
     except BaseException as error:
-        if passes_through(error, backend):
+        if passes_through(error, backend, activation):
             raise
         return f"compact failed: {text_of(error)}"
     finally:

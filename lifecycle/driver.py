@@ -251,7 +251,7 @@ class _Turn:
         try:
             response = await self._stream(model, request)
         except BaseException as error:
-            if passes_through(error, self._backend):
+            if passes_through(error, self._backend, self._activation):
                 raise
             failure = _leaf(error)
             finish = self._request_failed(failure)

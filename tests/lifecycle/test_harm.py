@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager, suppress
+from contextvars import copy_context
 from pathlib import Path
+from types import coroutine
 from typing import Any
 
 import anyio
@@ -18,6 +20,8 @@ import pytest
 
 import ramet
 from ramet import AgentSpec, Call, CallResult, ModelResponse, Setup, ToolCall, Usage
+from ramet.lifecycle.calls import passes_through
+from ramet.lifecycle.current import CURRENT
 from ramet.mailbox.events import CallEnded, TurnEnded
 from ramet.mailbox.file_lock import lock_owner
 from ramet.testing import Gate, ScriptedModel, call, step
@@ -399,7 +403,7 @@ class Odd(BaseException):
 
 @pytest.mark.case("R-207", "R-215", "R-193")
 @pytest.mark.parametrize("what", ["tool", "before", "after", "mind", "disposer", "ear"])
-@pytest.mark.parametrize("error", [SystemExit(3), Odd("odd")])
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), Odd("odd")])
 @pytest.mark.parametrize("count", [1, 2])
 async def test_no_exception_of_plug_in_code_ends_more_than_its_own(
     stage: Stage, what: str, error: BaseException, count: int
@@ -450,6 +454,47 @@ async def test_no_exception_of_plug_in_code_ends_more_than_its_own(
         assert ended == ["TOOL_FAILED"] * count
     elif what != "mind":
         assert ended == [None] * count
+
+
+@pytest.mark.case("R-207")
+@pytest.mark.parametrize("group", [False, True])
+async def test_the_end_of_a_coroutine_passes_only_when_it_is_really_closed(
+    group: bool,
+) -> None:
+    activation: Any = object()
+    passed: list[bool] = []
+
+    @coroutine
+    def plug_in(own: bool) -> Generator[None, None, None]:
+        try:
+            yield
+        except GeneratorExit as error:
+            if group:
+                raise BaseExceptionGroup("two", [error]) from None
+            raise
+        if own:
+            raise (
+                BaseExceptionGroup("one", [GeneratorExit()]) if group else GeneratorExit
+            )
+
+    async def turn(own: bool) -> None:
+        CURRENT.set((activation, 1))
+        try:
+            await plug_in(own)
+        except BaseException as error:
+            passed.append(passes_through(error, ANY, activation))
+            raise
+
+    for own in (True, False):
+        running = turn(own)
+        context = copy_context()
+        context.run(running.send, None)
+        with suppress(GeneratorExit, BaseExceptionGroup):
+            if own:
+                context.run(running.send, None)
+            else:
+                running.close()
+    assert passed == [False, True]
 
 
 @pytest.mark.case("R-005", "R-148")

@@ -282,7 +282,7 @@ FAULTS: tuple[Fault, ...] = (
         edit(
             driver._Turn,
             "_ask",
-            "if passes_through(error, self._backend):",
+            "if passes_through(error, self._backend, self._activation):",
             "if not isinstance(error, Exception):",
         ),
     ),

@@ -286,7 +286,12 @@ FAULTS: tuple[Fault, ...] = (
             "    except (Exception, SystemExit) as error:",
             "    except Exception as error:",
         ),
-        edit(calls, "passes_through", "GeneratorExit)", "GeneratorExit, SystemExit)"),
+        edit(
+            calls,
+            "passes_through",
+            "(cancelled, KeyboardInterrupt)",
+            "(cancelled, KeyboardInterrupt, SystemExit)",
+        ),
     ),
     fault(
         "whole calls of a response that was cut do not run",
