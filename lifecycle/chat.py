@@ -92,6 +92,8 @@ class Chat:
     ) -> None:
         self.interrupts: int = 0
         """How many interrupts came since the person's last line."""
+        self.failures: int = 0
+        """How many turns of the root failed, or were stopped by a limit."""
         self._supervisor = supervisor
         self._root = root
         self._lines = lines
@@ -190,11 +192,15 @@ class Chat:
             return
         if isinstance(event, StepEnded):
             self._said(event)
+        if isinstance(event, (RequestFailed, TurnEnded)) and self._streamed:
+            # What comes now is not a part of the answer.
+            self._screen.end_answer()
         if isinstance(event, (StepEnded, RequestFailed, TurnEnded)):
             self._streamed = ""
         if _is_shown(event):
             self._watch.on_event(session_id, seq, event)
         if isinstance(event, TurnEnded):
+            self.failures += event.status in ("failed", "stopped")
             self._ask_again()
 
     def on_delta(self, session_id: str, turn: int, step: int, text: str) -> None:
@@ -210,7 +216,7 @@ class Chat:
             rest = rest[len(self._streamed) :]
         if rest:
             self._screen.answer(rest)
-        if event.text:
+        if event.text or self._streamed:
             self._screen.end_answer()
 
     def _named(self, session_id: str) -> tuple[str, str | None, int] | None:

@@ -41,6 +41,7 @@ __all__ = ["add_parsers"]
 
 _CHAT = "talk with an agent in the terminal; it is stored, and --resume goes on"
 _NAME = "chat"
+_FAILED = 1
 _INTERRUPTED = 130
 
 _INSTRUCTIONS = "You talk with a person in a terminal. Be helpful and brief."
@@ -188,7 +189,10 @@ async def _converse(talk: Talk) -> int:
             f"`ramet chat --resume {root.id}{talk.option}` goes on with this"
             " conversation"
         )
-    return _INTERRUPTED if chat.interrupts > 1 else 0
+    if chat.interrupts > 1:
+        return _INTERRUPTED
+    # A person has seen what failed, and went on; a program has only the status.
+    return _FAILED if chat.failures and not screen.talks else 0
 
 
 def _screen() -> ChatScreen:

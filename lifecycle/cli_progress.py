@@ -74,6 +74,8 @@ class Activity:
     turns: int = 0
     since: float = attrs.field(factory=lambda: time.monotonic())
     until: float | None = None
+    refused: str = ""
+    """What the last request of the open turn failed with."""
 
     @property
     def age_ms(self) -> int:
@@ -167,18 +169,22 @@ class Watch:
         elif isinstance(event, TurnOpened):
             agent.state = "running"
             agent.turns += 1
+            agent.refused = ""
         elif isinstance(event, StepEnded):
             agent.count(event.usage)
             return agent, _step(event), ""
         elif isinstance(event, RequestFailed):
             agent.count(event.usage)
+            agent.refused = event.message
             return agent, f"request failed: {_short(event.message)}", "bad"
         elif isinstance(event, CallEnded) and event.error is not None:
             return agent, f"a call failed ({event.error})", "note"
         elif isinstance(event, TurnEnded):
             agent.state = "parked"
-            if event.status != "completed":
-                why = event.detail or event.cause or ""
+            why = event.detail or event.cause or ""
+            # What was said of the request is not said of its turn again.
+            again = bool(agent.refused) and why.endswith(agent.refused)
+            if event.status != "completed" and not again:
                 return agent, f"turn {event.status}: {_short(why)}", "note"
         elif isinstance(event, Concluded):
             return agent, *_concluded(event)

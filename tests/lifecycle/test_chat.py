@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -9,8 +10,9 @@ import anyio
 import pytest
 
 import ramet
-from ramet.lifecycle.chat import Chat
+from ramet.lifecycle.chat import Chat, ChatScreen
 from ramet.lifecycle.cli_text import Line, plain
+from ramet.lifecycle.terminal_chat import PlainChat
 from ramet.mailbox.events import TurnEnded
 from ramet.testing import Gate, ScriptedModel, call, step
 from tests.lifecycle.stage import LEAD, SCOUT, Stage, accepted_in, of, resident
@@ -68,7 +70,7 @@ class Paper:
 
 @asynccontextmanager
 async def talking(
-    stage: Stage, model: ramet.Model, person: Person, paper: Paper
+    stage: Stage, model: ramet.Model, person: Person, paper: ChatScreen
 ) -> AsyncIterator[tuple[ramet.Supervisor, ramet.Agent, Chat]]:
     try:
         async with stage.open(model) as sup:
@@ -242,6 +244,30 @@ async def test_a_turn_that_failed_is_told_and_the_conversation_goes_on(
     seen = paper.seen()
     assert any("request failed" in line and "not there" in line for line in seen)
     assert seen[-2:] == ["here I am", ">"]
+
+
+async def test_a_failure_after_a_part_of_an_answer_begins_a_line(stage: Stage) -> None:
+    error = ramet.ModelError("the service went away")
+    model = ScriptedModel(
+        {
+            "lead": [
+                step(raw=[ramet.TextDelta("I was abou")], error=error),
+                step("again"),
+            ]
+        },
+        stream=True,
+    )
+    person = Person("one", "two", None)
+    answers, remarks = io.StringIO(), io.StringIO()
+    screen = PlainChat(answers, remarks)
+    async with talking(stage, model, person, screen) as (_, _root, chat):
+        await chat.run()
+    assert answers.getvalue() == "I was abou\nagain\n"
+    assert (
+        remarks.getvalue()
+        == "lead  request failed: ModelError: the service went away\n"
+    )
+    assert chat.failures == 1
 
 
 async def test_a_root_that_is_ended_ends_the_conversation(stage: Stage) -> None:

@@ -236,7 +236,20 @@ def test_without_agents_of_its_own_it_is_offered_none(tmp_path: Path) -> None:
 def test_a_failed_turn_is_told_on_standard_error(tmp_path: Path) -> None:
     done = piped(tmp_path, "break\nhello\n")
     assert done.stdout == "You said: hello\n"
-    assert "the service is not there" in done.stderr
+    assert done.stderr.count("the service is not there") == 1
+    assert "chat  request failed: ModelError: the service is not there\n" in done.stderr
+    assert done.returncode == 1
+
+
+def test_a_person_who_saw_a_failure_and_leaves_has_not_failed(tmp_path: Path) -> None:
+    with terminal(tmp_path) as person:
+        person.until("> ")
+        person.type("break\n")
+        person.until("the service is not there")
+        person.until("> ")
+        person.type("\x04")
+        assert person.end() == 0
+        assert person.seen.count("the service is not there") == 1
 
 
 # -- refusals --------------------------------------------------------------------------

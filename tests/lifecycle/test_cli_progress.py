@@ -107,6 +107,24 @@ def test_a_child_is_followed_from_its_prompt_to_its_rest(
     assert cells == ["  scout", "gone", "2", "2,500", "10", "reports: found"]
 
 
+def test_a_turn_that_its_request_failed_is_told_once(
+    watch: Watch, heard: Heard
+) -> None:
+    tell(
+        watch,
+        "c",
+        TurnOpened(1, ("m",), 1),
+        RequestFailed("overloaded", "no net", 1),
+        TurnEnded("failed", "provider-error", 1, "overloaded: no net"),
+        TurnOpened(2, ("n",), 1),
+        TurnEnded("failed", "no-reply", 1, "no net"),
+    )
+    assert heard.lines == [
+        "scout  request failed: no net",
+        "scout  turn failed: no net",
+    ]
+
+
 @pytest.mark.parametrize(
     ("event", "line"),
     [
