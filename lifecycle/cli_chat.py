@@ -30,6 +30,7 @@ from .cli_store import (
     opened_reader,
     store_option,
 )
+from .interruption import ending_signals
 from .opening import open as open_supervisor
 from .runs import ReplayRefusedError, read_run
 from .terminal_chat import FileLines, PlainChat, TerminalChat
@@ -185,10 +186,12 @@ async def _converse(talk: Talk) -> int:
             stop()
         # What is left is to come to rest; who cannot wait for that ends the process.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        screen.note(
-            f"`ramet chat --resume {root.id}{talk.option}` goes on with this"
-            " conversation"
-        )
+        with contextlib.suppress(OSError):
+            # After a hangup there is no terminal to say it on.
+            screen.note(
+                f"`ramet chat --resume {root.id}{talk.option}` goes on with this"
+                " conversation"
+            )
     if chat.interrupts > 1:
         return _INTERRUPTED
     # A person has seen what failed, and went on; a program has only the status.
@@ -204,11 +207,11 @@ def _screen() -> ChatScreen:
 
 async def _listen(chat: Chat, *, task_status: TaskStatus[None]) -> None:
     """Receive signals until the conversation is left; the next one is fatal then."""
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with anyio.open_signal_receiver(*ending_signals()) as signals:
         task_status.started()
         async for number in signals:
-            if number == signal.SIGTERM:
+            if number == signal.SIGINT:
+                chat.interrupt()
+            else:
                 chat.interrupts = 2
                 chat.leave()
-            else:
-                chat.interrupt()

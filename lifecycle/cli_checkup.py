@@ -19,7 +19,8 @@ from ..mailbox.session import fold
 from ..mailbox.sqlite_file import resolve
 from ..mailbox.sqlite_inspector import SqliteInspector
 from ..mailbox.store import SessionRow
-from .cli_store import HOW_TO_GO_ON, default_store, missing_store
+from .cli_go_on import how_to_go_on
+from .cli_store import default_store, missing_store
 from .cli_text import plural
 from .cli_tree import rows_below
 
@@ -96,7 +97,8 @@ def _writer(reader: SqliteInspector) -> Finding:
         ]
     if cut:
         text = f"no live process; {plural(len(cut), 'session')} cut off by a dead one"
-        return Finding("writer", "note", text, HOW_TO_GO_ON)
+        advice = how_to_go_on(reader, [row.session for row in cut])
+        return Finding("writer", "note", text, advice)
     return Finding("writer", "good", "no live process, and everything is at rest")
 
 

@@ -13,7 +13,9 @@ import attrs
 
 from ..mailbox.errors import UsageError
 from ..mailbox.ids import Ambient
-from .cli_store import HOW_TO_GO_ON, add_store_argument, find_session, opened_reader
+from ..mailbox.sqlite_inspector import SqliteInspector
+from .cli_go_on import how_to_go_on
+from .cli_store import add_store_argument, find_session, opened_reader
 from .cli_text import (
     Cell,
     Column,
@@ -98,7 +100,7 @@ def _run(arguments: argparse.Namespace) -> int:
             tree = read_tree(reader, root)
             now = Ambient().now_ms()
             every = arguments.all or root is not None
-            return _page(tree, now, screen, str(reader.path), every=every)
+            return _page(reader, tree, now, screen, every=every)
 
         if arguments.watch:
             screen.watch(draw, Changed(reader.changes))
@@ -117,16 +119,16 @@ def _document(path: str, tree: Tree) -> str:
 
 
 def _page(
-    tree: Tree, now: int, screen: Screen, path: str, *, every: bool
+    reader: SqliteInspector, tree: Tree, now: int, screen: Screen, *, every: bool
 ) -> list[Line]:
     """The tree and what is to be said about it."""
     shown, hidden = _chosen(tree, every=every)
     if not shown:
-        return [((f"no session is stored in {visible(path)} yet", "dim"),)]
+        return [((f"no session is stored in {visible(str(reader.path))} yet", "dim"),)]
     labels = _labels(shown, glyphs=screen.glyphs)
     rows = [_row(one, label, now) for one, label in zip(shown, labels, strict=True)]
     lines = table(_COLUMNS, rows, screen.width)
-    return lines + _notes(tree, shown, hidden)
+    return lines + _notes(reader, tree, shown, hidden)
 
 
 def _chosen(tree: Tree, *, every: bool) -> tuple[list[Listing], int]:
@@ -194,13 +196,16 @@ def _row(one: Listing, label: str, now: int) -> tuple[Cell, ...]:
     )
 
 
-def _notes(tree: Tree, shown: Sequence[Listing], hidden: int) -> list[Line]:
+def _notes(
+    reader: SqliteInspector, tree: Tree, shown: Sequence[Listing], hidden: int
+) -> list[Line]:
     """What a person should know besides, and what can be done."""
     notes: list[Line] = []
-    cut = sum(one.state == "cut" for one in shown)
+    cut = [one.id for one in shown if one.state == "cut"]
     if cut:
-        were = "was" if cut == 1 else "were"
-        text = f"{plural(cut, 'session')} {were} cut off; {HOW_TO_GO_ON}"
+        were = "was" if len(cut) == 1 else "were"
+        text = f"{plural(len(cut), 'session')} {were} cut off"
+        text += f"; {how_to_go_on(reader, cut)}"
         notes.append(((text, "cut"),))
     if hidden:
         text = f"{plural(hidden, 'older tree')} at rest: ramet ps --all"

@@ -17,7 +17,8 @@ from ..mailbox.message import Usage
 from ..mailbox.sqlite_inspector import SqliteInspector
 from ..mailbox.store import SessionRow
 from . import cli_doctor, cli_log, cli_ps
-from .cli_store import HOW_TO_GO_ON, add_store_argument, find_session, opened_reader
+from .cli_go_on import how_to_go_on
+from .cli_store import add_store_argument, find_session, opened_reader
 from .cli_text import Cell, Column, Line, one_line, paragraph, plural, table
 from .cli_tree import read_tree, rows_below
 from .cli_view import Screen
@@ -80,8 +81,8 @@ def _explain(arguments: argparse.Namespace) -> int:
         session = find_session(reader, arguments.session)
         below = read_tree(reader, session).sessions
         explanation = _explained(reader, below)
+        hint = _hint(reader, explanation)
     line = below[0]
-    hint = _hint(line, explanation.state)
     if arguments.json:
         document = {**attrs.asdict(explanation), "name": line.name, "hint": hint}
         screen.text(json.dumps(document, indent=2))
@@ -121,10 +122,10 @@ def _explained(reader: SqliteInspector, below: tuple[Listing, ...]) -> Explanati
         return Explanation(line.id, "unreadable", f"its log cannot be read: {error}")
 
 
-def _hint(line: Listing, state: str) -> str | None:
-    if state == "cut":
-        return HOW_TO_GO_ON
-    if state == "unreadable":
+def _hint(reader: SqliteInspector, explanation: Explanation) -> str | None:
+    if explanation.state == "cut":
+        return how_to_go_on(reader, [explanation.id])
+    if explanation.state == "unreadable":
         return "ramet doctor looks at the whole store"
     return None
 

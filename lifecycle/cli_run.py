@@ -8,6 +8,7 @@ standard error and the result, alone, to standard output.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import getpass
 import os
 import sys
@@ -398,7 +399,9 @@ def _print(printed: Printed, form: str) -> int:
 
 
 def _complain(printed: Printed) -> None:
-    if printed.hint is not None:
-        print(f"ramet: {visible(printed.hint)}", file=sys.stderr)
-    if printed.fault is not None:
-        traceback.print_exception(printed.fault)
+    # After a hangup nobody can be told, and the status stands all the same.
+    with contextlib.suppress(OSError):
+        if printed.hint is not None:
+            print(f"ramet: {visible(printed.hint)}", file=sys.stderr, flush=True)
+        if printed.fault is not None:
+            traceback.print_exception(printed.fault)

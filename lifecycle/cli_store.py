@@ -19,7 +19,6 @@ from ..mailbox.sqlite_file import resolve
 from ..mailbox.sqlite_inspector import SqliteInspector
 
 __all__ = [
-    "HOW_TO_GO_ON",
     "add_store_argument",
     "default_store",
     "find_session",
@@ -27,10 +26,6 @@ __all__ = [
     "opened_reader",
     "store_option",
 ]
-
-HOW_TO_GO_ON = "go on with: ramet resume, or in the program that opened the store"
-"""What a person does about sessions that a dead process left: only runs of scripts are
-resumed from the command line."""
 
 _FILE = "ramet.db"
 _VARIABLE = "RAMET_STORE"

@@ -1,7 +1,7 @@
 """Interruption: what the signals of a terminal mean for a run.
 
-Lives here: the first SIGINT or SIGTERM brings everything to rest and keeps it, the
-second gives up on what does not come to rest, the third ends the process as always.
+Lives here: the first SIGINT, SIGTERM or SIGHUP brings everything to rest and keeps it,
+the second gives up on what does not come to rest, the third ends the process as always.
 Signals are received as a stream, so that none is raised inside a machine's step.
 """
 
@@ -22,7 +22,19 @@ from .errors import TeardownError
 if TYPE_CHECKING:
     from .supervisor import Supervisor
 
-__all__ = ["Interruption", "interruptible"]
+__all__ = ["Interruption", "ending_signals", "interruptible"]
+
+
+def ending_signals() -> list[signal.Signals]:
+    """The signals that bring a run or a conversation to rest.
+
+    SIGHUP is one, unless it is ignored, as `nohup` asks for.
+    """
+    found = [signal.SIGINT, signal.SIGTERM]
+    hangup = getattr(signal, "SIGHUP", None)
+    if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
+        found.append(hangup)
+    return found
 
 
 class Interruption:
@@ -75,13 +87,18 @@ class _Listener:
         self._supervisor = supervisor
         self._interruption = interruption
         self._scope = scope
-        self._say = say
+        self._tell = say
+
+    def _say(self, text: str) -> None:
+        # After a hangup there is no terminal to say it on.
+        with contextlib.suppress(OSError):
+            self._tell(text)
 
     async def listen(self, *, task_status: TaskStatus[None]) -> None:
         """Receive two signals; when this has returned, the next one is fatal."""
         interruption = self._interruption
         async with anyio.create_task_group() as group:
-            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            with anyio.open_signal_receiver(*ending_signals()) as signals:
                 task_status.started()
                 async for number in signals:
                     interruption.count += 1

@@ -105,9 +105,11 @@ def read_run(reader: Reader, session: str) -> Run:
     except (CorruptLogError, UnsupportedLogError) as error:
         raise ReplayRefusedError(f"run {session} cannot be read: {error}") from error
     if run is None:
-        raise ReplayRefusedError(
-            f"session {session} is no run of a script: only those can be resumed"
-        )
+        row = reader.row(session)
+        hint = "only those can be resumed"
+        if row is not None and row.kind == "interactive" and row.parent is None:
+            hint = f"`ramet chat --resume {session}` goes on with a conversation"
+        raise ReplayRefusedError(f"session {session} is no run of a script: {hint}")
     return run
 
 

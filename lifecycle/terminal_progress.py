@@ -7,6 +7,7 @@ so that it is calm, and never more often than a person can read.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import time
@@ -90,8 +91,10 @@ class TerminalProgress:
         """Draw the last state and leave it on the screen."""
         if self._running:
             self._running = False
-            self._draw()
-            self._live.stop()
+            # After a hangup there is no screen to leave it on.
+            with contextlib.suppress(OSError):
+                self._draw()
+                self._live.stop()
 
     def _draw(self) -> None:
         from rich.console import Group

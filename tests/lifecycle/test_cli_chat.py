@@ -169,10 +169,13 @@ def _opened(folder: Path) -> str:
     return str(line["id"])
 
 
-def test_a_terminated_conversation_comes_to_rest(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_terminated_conversation_comes_to_rest(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     with terminal(tmp_path) as person:
         person.until("> ")
-        person.running.send_signal(signal.SIGTERM)
+        person.running.send_signal(number)
         assert person.end() == 130
         assert "goes on with this conversation" in person.seen
 

@@ -82,11 +82,11 @@ def test_a_good_store_has_no_fault_and_a_live_writer_is_told(path: Path) -> None
 
 
 def test_what_a_dead_writer_left_is_a_note(path: Path) -> None:
-    make_cut(path)
+    ids = make_cut(path)
     found = look(path)
     assert found["writer"].state == "note"
     assert "2 sessions cut off" in found["writer"].text
-    assert "ramet resume" in (found["writer"].advice or "")
+    assert f"ramet chat --resume {ids['lead']}" in (found["writer"].advice or "")
 
 
 def test_a_damaged_file_is_a_fault(path: Path) -> None:

@@ -49,7 +49,7 @@ def test_the_tree_shows_what_runs_beside_its_writer_and_what_was_cut_after_a_kil
     dead = {"lead": "cut", "scout": "gone", "oracle": "gone", "slow": "cut"}
     assert states(tmp_path) == dead
     shown = command("ps", cwd=tmp_path).stdout
-    assert "2 sessions were cut off; go on with: ramet resume" in shown
+    assert "2 sessions were cut off; go on with: ramet chat --resume s" in shown
     assert "writes it" not in shown
 
 
@@ -83,7 +83,7 @@ def test_explain_says_what_a_session_does_and_where_a_kill_has_cut_it(
     found = json.loads(cut.stdout)
     assert (found["state"], found["name"]) == ("cut", "slow")
     assert found["why"].startswith("the process that ran it is no more")
-    assert "ramet resume" in found["hint"]
+    assert f"ramet chat --resume {held.ids['lead']}" in found["hint"]
 
 
 def test_doctor_knows_a_live_writer_and_the_sessions_that_a_dead_one_left(

@@ -117,7 +117,7 @@ def test_a_store_without_sessions_says_so(tmp_path: Path, capsys: Printed) -> No
 
 def test_a_cut_store_shows_how_to_go_on(tmp_path: Path, capsys: Printed) -> None:
     make_cut(tmp_path / "ramet.db")
-    assert "2 sessions were cut off; go on with: ramet resume" in shown(capsys)
+    assert "2 sessions were cut off; go on with: ramet chat --resume s" in shown(capsys)
 
 
 def test_a_name_cannot_break_a_line(tmp_path: Path, capsys: Printed) -> None:

@@ -46,11 +46,11 @@ def test_a_session_at_rest_says_how_it_came_to_rest(
 def test_a_session_that_was_cut_says_where_and_how_to_go_on(
     tmp_path: Path, capsys: Printed
 ) -> None:
-    make_cut(tmp_path / "ramet.db")
+    ids = make_cut(tmp_path / "ramet.db")
     assert main(["explain", "slow"]) == 0
     shown = capsys.readouterr().out
     assert "the process that ran it is no more" in shown
-    assert "next   go on with: ramet resume" in shown
+    assert f"next   go on with: ramet chat --resume {ids['lead']}, or in" in shown
 
 
 def usage_of(capsys: Printed, *words: str) -> dict[str, object]:

@@ -24,7 +24,7 @@ from ramet.lifecycle import models
 from ramet.lifecycle.cli import main as ramet
 from ramet.lifecycle.runs import runs
 from ramet.testing import ScriptedModel, call, step
-from tests.lifecycle.commands import command, environment, started
+from tests.lifecycle.commands import command, environment, make_cut, started
 
 ECHO = """
 async def main(flow):
@@ -365,7 +365,7 @@ def until(running: subprocess.Popen[str], text: str) -> None:
 
 @pytest.mark.case("A-064")
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_brings_to_rest_and_the_run_can_be_resumed(
     here: Path, backend: str, number: signal.Signals, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -385,6 +385,50 @@ def test_the_first_signal_brings_to_rest_and_the_run_can_be_resumed(
     assert "cut" not in capsys.readouterr().out
     (here / "go").touch()
     assert ramet(["resume", "--store", "s.db"]) == 0
+    assert capsys.readouterr().out == "late\n"
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_terminal_that_goes_away_leaves_a_run_that_can_be_resumed(
+    here: Path, ignored: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It gets SIGHUP, and its screen is gone; `nohup` has it go on instead."""
+    name = script(here, WAITS.replace("if not", "Path('asked').touch()\n    while not"))
+    (here / name).write_text(
+        (here / name).read_text().replace("sleep_forever()", "sleep(0.01)")
+    )
+    ours, theirs = pty.openpty()
+
+    def prepare() -> None:
+        os.setsid()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+
+    running = subprocess.Popen(
+        [sys.executable, "-m", "ramet", "run", name],
+        env=environment(),
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        preexec_fn=prepare,
+    )
+    os.close(theirs)
+    try:
+        while b"limits" not in os.read(ours, 65536):
+            pass
+        os.close(ours)
+        running.send_signal(signal.SIGHUP)
+        if ignored:
+            (here / "go").touch()
+        out, _ = running.communicate(timeout=30)
+    finally:
+        running.kill()
+        running.communicate()
+    assert running.returncode == (0 if ignored else 130)
+    if ignored:
+        assert out == b"late\n"
+        return
+    (here / "go").touch()
+    assert ramet(["resume"]) == 0
     assert capsys.readouterr().out == "late\n"
 
 
@@ -555,7 +599,15 @@ def test_a_session_that_is_no_run_is_not_resumed(
     ramet(["run", "--prompt", "x", "--model", "test", "--output-format", "json"])
     session = json.loads(capsys.readouterr().out)["session_id"]
     assert ramet(["resume", session]) == 1
-    assert "is no run of a script" in capsys.readouterr().err
+    assert "is no run of a script: only those can" in capsys.readouterr().err
+
+
+def test_a_conversation_is_not_resumed_and_it_is_said_what_goes_on_with_it(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = make_cut(here / "ramet.db")
+    assert ramet(["resume", "lead"]) == 1
+    assert f"`ramet chat --resume {ids['lead']}` goes on" in capsys.readouterr().err
 
 
 def the_run(folder: Path) -> str:
