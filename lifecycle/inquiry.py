@@ -60,6 +60,26 @@ def check_id(value: object, what: str) -> None:
         )
 
 
+def check_after(value: object) -> None:
+    """Check the number of events that a reader has had.
+
+    Raises:
+        UsageError: it is no whole number from 0 on.
+    """
+    if type(value) is not int or value < 0:
+        raise UsageError("after must be a whole number from 0 on")
+
+
+def check_limit(value: object) -> None:
+    """Check the number of lines that a page may have.
+
+    Raises:
+        UsageError: it is no whole number from 1 on.
+    """
+    if type(value) is not int or value < 1:
+        raise UsageError("limit must be a whole number from 1 on")
+
+
 class _Changed:
     """Whether something has changed since it was last looked at."""
 
@@ -124,8 +144,7 @@ class Inquiry:
         if session_id is not None:
             check_id(session_id, "session")
         runtime = self._runtime
-        if type(limit) is not int or limit < 1:
-            raise UsageError("limit must be a whole number from 1 on")
+        check_limit(limit)
         rows = await runtime.storage.read(Reader.children, session_id, after, limit)
         live = runtime.forest.live
         return [
@@ -147,8 +166,7 @@ class Inquiry:
         It goes on below and beside `after`, without walking what came before it.
         """
         check_id(session_id, "session")
-        if type(limit) is not int or limit < 1:
-            raise UsageError("limit must be a whole number from 1 on")
+        check_limit(limit)
         levels = [_Level(self, session_id, None)]
         if after is not None:
             check_id(after, "session")
@@ -386,6 +404,7 @@ class Inquiry:
         """What happens; of one session also what happened, without a gap."""
         if session_id is not None:
             return self.follow(session_id, after, None)
+        check_after(after)
         if after:
             raise UsageError("after counts the events of one session: name it")
         return LiveStream(self._runtime)
@@ -394,6 +413,5 @@ class Inquiry:
         self, session_id: str, after: int, until_gone: Activation | None
     ) -> LogStream:
         """A session's log from `after` on, each event once, then what comes."""
-        if type(after) is not int or after < 0:
-            raise UsageError("after must be a whole number from 0 on")
+        check_after(after)
         return LogStream(self._runtime, session_id, after, until_gone)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..mailbox.codec import KINDS
+from ..mailbox.errors import UsageError
 from ..mailbox.events import (
     Accepted,
     Activated,
@@ -60,6 +61,9 @@ def log_to_structlog(
         preview_characters: how much of a text a line may hold; 0: nothing.
 
     A logger that raises disturbs no agent (R-215).
+
+    Raises:
+        UsageError: `preview_characters` is no whole number from 0 on.
     """
     observer = StructlogObserver(logger, preview_characters=preview_characters)
     live = supervisor._runtime.forest.live
@@ -91,6 +95,8 @@ class StructlogObserver:
     """
 
     def __init__(self, logger: Any = None, *, preview_characters: int = 80) -> None:
+        if type(preview_characters) is not int or preview_characters < 0:
+            raise UsageError("preview_characters must be a whole number from 0 on")
         if logger is None:
             import structlog
 

@@ -36,7 +36,7 @@ from .readers import Explanation, Listing, MessageStatus
 from .residency import Residency
 from .runtime import Runtime
 from .sending import Sending, Started
-from .teardown import until_gone
+from .teardown import check_seconds, until_gone
 
 __all__ = ["Supervisor"]
 
@@ -361,8 +361,7 @@ class Supervisor:
         """
         if reason is not None and type(reason) is not str:
             raise UsageError("reason must be text")
-        if type(grace_s) not in (int, float) or not grace_s >= 0:
-            raise UsageError("grace_s must be a number of seconds from 0 on")
+        check_seconds(grace_s, "grace_s")
         await anyio.lowlevel.checkpoint_if_cancelled()
         closing = Closing("cancelled", reason)
         live = self._runtime.forest.live
@@ -401,15 +400,19 @@ class Supervisor:
             deadline_s: seconds after which the rest is forced; `None`: the policy's.
 
         Raises:
+            UsageError: an argument is outside its contract; nothing happened.
             UnauthorizedError: one of `below` is not the exact live agent.
             TeardownError: a branch failed; everything was attempted and is at rest.
         """
         runtime = self._runtime
         if deadline_s is None:
             deadline_s = runtime.policy.rest_deadline_s
+        check_seconds(deadline_s, "deadline_s")
         if below is None:
             await self._drain(Closing("drain"), deadline_s)
             return
+        if isinstance(below, str) or not isinstance(below, Iterable | Agent):
+            raise UsageError(f"below must be live agents, not {below!r:.100}")
         agents = [below] if isinstance(below, Agent) else list(below)
         roots = [self._exact(agent) for agent in agents]
         tops = []

@@ -8,16 +8,31 @@ to the caller, so that a caller who is cancelled leaves a teardown that still co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Protocol
 
 import anyio
 
 from ..mailbox.backend import Backend
+from ..mailbox.errors import UsageError
 from .activation import Activation, Closing, Life
 from .errors import TeardownError
 from .forest import Forest
 
-__all__ = ["Teardown"]
+__all__ = ["Teardown", "check_seconds"]
+
+
+def check_seconds(value: object, name: str) -> None:
+    """Check the seconds that a caller gives for a teardown; infinity waits for ever.
+
+    Raises:
+        UsageError: it is no number, or none from 0 on.
+    """
+    number = isinstance(value, (int, float)) and type(value) is not bool
+    if not number or not (0 <= value < 2**53 or value == inf):  # type: ignore[operator]
+        raise UsageError(
+            f"{name} must be a number of seconds from 0 on, not {value!r:.100}"
+        )
 
 
 class Teardown:
