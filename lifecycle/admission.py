@@ -83,13 +83,13 @@ class Admission:
 
     # -- the first checks of every operation -------------------------------------------
 
-    def sender(self, agent: object, *, reporting: bool = False) -> Activation:
+    def sender(self, agent: object, *, above: bool = False) -> Activation:
         """Check drain, the exact sender and its closing; gives its activation.
 
         Args:
             agent: who is said to send.
-            reporting: whether it is a report, which the root of a scoped drain may
-            send.
+            above: whether it is what the root of a scoped drain still has to do with
+                those above it: its own report, or a `tell` to it.
         """
         forest = self._forest
         self.open()
@@ -102,7 +102,7 @@ class Admission:
         live = forest.live.get(activation.id)
         exact = live is activation and activation._agent is agent
         if forest.below:
-            self._outside_of_drains(activation, reporting)
+            self._outside_of_drains(activation, above=above)
         if not exact:
             raise UnauthorizedError(
                 f"this is not the live agent of session {activation.id}:"
@@ -126,10 +126,14 @@ class Admission:
         if forest.draining is not None:
             raise DrainingError("the supervisor is draining: it admits nothing more")
 
-    def _outside_of_drains(self, activation: Activation, reporting: bool) -> None:
+    def _outside_of_drains(self, activation: Activation, *, above: bool) -> None:
         for one in activation.lineage():
-            if one in self._forest.below and not (reporting and one is activation):
-                raise DrainingError(f"everything below {one.id} is being drained")
+            if one in self._forest.below and not (above and one is activation):
+                raise DrainingError(
+                    f"drain(below=...) closed admission below {one.id}, which starts"
+                    f" and sends nothing downwards until it is gone: cancel {one.id}"
+                    " or let it settle, and resume it"
+                )
 
     def known(self, sender: str, send: Send, recipient: str | None) -> Known | None:
         """What the key of a send names already (R-061, R-254)."""
@@ -186,7 +190,7 @@ class Admission:
     @protected
     def tell(self, root: object, send: Send) -> tuple[str, int]:
         """Outside input to a root."""
-        activation = self.sender(root)
+        activation = self.sender(root, above=True)
         known = self.known("host", send, activation.id)
         if known is not None:
             return known.row.message, known.ticket
@@ -205,7 +209,7 @@ class Admission:
     @protected
     def report(self, child: object, send: Send) -> tuple[str, int]:
         """A child's report to its direct parent."""
-        activation = self.sender(child, reporting=True)
+        activation = self.sender(child, above=True)
         header = activation.session.header
         known = self.known(activation.id, send, header.parent)
         if known is not None:

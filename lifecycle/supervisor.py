@@ -394,9 +394,16 @@ class Supervisor:
     ) -> None:
         """Close admission and bring a forest to rest; every waiting message is kept.
 
+        Without `below` admission is closed for good.  With it, it stays closed below
+        those agents also after this has returned, until each of them is gone: until
+        then start, call, followup and inject by it or by what is below it raise
+        `DrainingError`, and so do reports from below.  It goes on with its own turns,
+        reports and tells.  To have agents below it again, cancel it or let it settle,
+        and resume it; a `resume` by the host also runs what was kept in one session.
+
         Args:
             below: exact live agents whose descendants come to rest, while they
-                themselves stay; `None`: everything, for good.
+                themselves stay; `None`: everything.
             deadline_s: seconds after which the rest is forced; `None`: the policy's.
 
         Raises:

@@ -136,6 +136,31 @@ async def test_a_scoped_drain_brings_only_what_is_below_to_rest(stage: Stage) ->
         assert not of([e.event for e in stage.observer.entries], Discarded)
 
 
+@pytest.mark.case("R-162", "R-163")
+async def test_a_scoped_drain_lasts_until_its_root_is_gone(stored: Stage) -> None:
+    model = ScriptedModel(
+        {"lead": [step("n")] * 5, "scout": [step("x")] * 2, "digger": [step("x")]}
+    )
+    stored.whole = False
+    async with stored.open(model) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        child = await sup.start_child(root, SCOUT, "go")
+        await sup.wait(child.message_id)
+        await sup.drain(below=root)
+        with pytest.raises(ramet.DrainingError, match=f"cancel {root.id} or let it"):
+            await sup.followup(root, child.child_id, "more")
+        # It itself is not stopped: the host tells it things, and it answers.
+        told = await sup.tell(root, "still there?")
+        assert (await sup.wait(told)).status == "completed"
+        await sup.cancel(root)
+        again = await sup.resume(root.id)
+        more = await sup.followup(again, child.child_id, "more")
+        assert (await sup.wait(more)).status == "completed"
+        begun = await sup.start_child(again, DIGGER, "go")
+        assert (await sup.wait(begun.message_id)).status == "completed"
+        await again.wait_idle()
+
+
 @pytest.mark.case("R-168", "R-227")
 async def test_past_its_deadline_a_drain_forces_the_rest_and_names_it(
     stored: Stage,

@@ -85,11 +85,11 @@ FAULTS: tuple[Fault, ...] = (
         edit(
             Admission,
             "report",
-            "    activation = self.sender(child, reporting=True)\n",
+            "    activation = self.sender(child, above=True)\n",
             "    known = self.known(child.id, send, None)\n"
             "    if known is not None:\n"
             "        return known.row.message, known.ticket\n"
-            "    activation = self.sender(child, reporting=True)\n",
+            "    activation = self.sender(child, above=True)\n",
         ),
     ),
     fault(
@@ -135,7 +135,7 @@ FAULTS: tuple[Fault, ...] = (
             "report",
             "    runtime = self._runtime\n",
             "    runtime = self._runtime\n    runtime.admission.sender(child, "
-            "reporting=True)\n",
+            "above=True)\n",
         ),
     ),
     fault(
@@ -245,7 +245,7 @@ FAULTS: tuple[Fault, ...] = (
             Admission,
             "sender",
             "    if activation.life is not Life.LIVE:\n",
-            "    if activation.life is not Life.LIVE and reporting and "
+            "    if activation.life is not Life.LIVE and above and "
             "activation.parent is not None and not activation.gone:\n"
             '        self._forest.accept(activation.parent, "report", activation.id,'
             ' ("late",), "quiet")\n'

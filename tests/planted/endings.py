@@ -300,7 +300,7 @@ FAULTS: tuple[Fault, ...] = (
         edit(
             admission.Admission,
             "_outside_of_drains",
-            " and not (reporting and one is activation)",
+            " and not (above and one is activation)",
             "",
         ),
     ),
