@@ -224,7 +224,7 @@ async def test_a_child_that_ends_while_its_parent_is_loaded_was_no_crash() -> No
             async with anyio.create_task_group() as group:
                 group.start_soon(later, place, orphan)
                 resumed = await sup.resume(above.id)
-            resumed.release()
+                resumed.release()
 
 
 @pytest.mark.case("R-162", "R-166")
