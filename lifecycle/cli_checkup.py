@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 import attrs
 
 from ..mailbox.errors import CorruptLogError, RametError
+from ..mailbox.events import Created, Event
 from ..mailbox.session import fold
 from ..mailbox.sqlite_file import resolve
 from ..mailbox.sqlite_inspector import SqliteInspector
@@ -22,7 +23,6 @@ from ..mailbox.store import SessionRow
 from .cli_go_on import how_to_go_on
 from .cli_store import default_store, missing_store
 from .cli_text import plural
-from .cli_tree import rows_below
 
 __all__ = ["Finding", "store_findings"]
 
@@ -52,13 +52,16 @@ class Finding:
 
 def store_findings(arguments: argparse.Namespace) -> list[Finding]:
     """What is to be said of the store that a command line means; it never raises."""
+    found: list[Finding] = []
     try:
         path = resolve(default_store(arguments))
-        if path.exists():
-            return list(_look(path))
-        return [_missing(path, named=arguments.store is not None)]
+        if not path.exists():
+            return [_missing(path, named=arguments.store is not None)]
+        # What was found before a fault ends the check-up is told with it.
+        found.extend(_look(path))
     except (RametError, OSError) as error:
-        return [Finding("store", "bad", str(error))]
+        found.append(Finding("store", "bad", str(error)))
+    return found
 
 
 def _missing(path: Path, *, named: bool) -> Finding:
@@ -77,29 +80,80 @@ def _look(path: Path) -> Iterator[Finding]:
     try:
         sessions = reader.sessions()
         yield Finding("store", "good", f"{path} holds {plural(sessions, 'session')}")
-        yield _writer(reader)
-        yield _whole(reader)
-        yield _logs(reader)
+        yield _guarded("integrity", _whole, reader)
+        with reader.snapshot():
+            rows, damaged = reader.every()
+        yield _guarded("writer", _writer, reader, rows)
+        yield _guarded("index", _index, reader, rows, damaged)
+        yield _guarded("logs", _logs, reader, rows)
     finally:
         reader.close()
 
 
-def _writer(reader: SqliteInspector) -> Finding:
+def _guarded(
+    subject: str, check: Callable[..., Finding], *arguments: object
+) -> Finding:
+    """What a check finds; one that cannot be made is a fault of its own."""
+    try:
+        return check(*arguments)
+    except (RametError, OSError) as error:
+        return Finding(subject, "bad", str(error))
+
+
+def _writer(reader: SqliteInspector, rows: list[SessionRow]) -> Finding:
     writer = reader.writer()
     if writer is not None:
         name = f"process {writer}" if writer else "a live process"
         return Finding("writer", "good", f"{name} writes the store now")
-    with reader.snapshot():
-        cut = [
-            row
-            for row in rows_below(reader, None)
-            if row.summary.activation is not None
-        ]
+    cut = [row for row in rows if row.summary.activation is not None]
     if cut:
         text = f"no live process; {plural(len(cut), 'session')} cut off by a dead one"
         advice = how_to_go_on(reader, [row.session for row in cut])
         return Finding("writer", "note", text, advice)
     return Finding("writer", "good", "no live process, and everything is at rest")
+
+
+def _index(
+    reader: SqliteInspector, rows: list[SessionRow], damaged: list[str]
+) -> Finding:
+    """Whether every session can be read and reached, and every log has its session."""
+    faults = list(damaged)
+    lost = _unreached(rows)
+    if lost:
+        shown = ", ".join(lost[:_SHOWN])
+        more = ", ..." if len(lost) > _SHOWN else ""
+        faults.append(
+            f"{plural(len(lost), 'session')} below no root, whose parents are missing"
+            f" or go round: {shown}{more}"
+        )
+    logs, messages = reader.strays()
+    if logs or messages:
+        faults.append(
+            f"{plural(logs, 'log')} and {plural(messages, 'message')} of sessions that"
+            " are not in the index"
+        )
+    if not faults:
+        return Finding("index", "good", "every session is a root or below one")
+    return Finding(
+        "index",
+        "bad",
+        "; ".join([*faults[:_SHOWN], *(["..."] if len(faults) > _SHOWN else [])]),
+        "restore the file from a copy; sessions that are whole can still be read",
+    )
+
+
+def _unreached(rows: list[SessionRow]) -> list[str]:
+    """The sessions that nobody finds who begins at the roots."""
+    below: dict[str | None, list[str]] = {}
+    for row in rows:
+        below.setdefault(row.parent, []).append(row.session)
+    left = {row.session for row in rows}
+    stack: list[str | None] = [None]
+    while stack:
+        reached = below.pop(stack.pop(), [])
+        left.difference_update(reached)
+        stack += reached
+    return [row.session for row in rows if row.session in left]
 
 
 def _whole(reader: SqliteInspector) -> Finding:
@@ -110,16 +164,14 @@ def _whole(reader: SqliteInspector) -> Finding:
     return Finding(
         "integrity",
         "bad",
-        f"SQLite finds {plural(len(faults), 'fault')}: {shown}",
+        f"{plural(len(faults), 'fault')} in the file: {shown}",
         "restore the file from a copy; sessions that are whole can still be read",
     )
 
 
-def _logs(reader: SqliteInspector) -> Finding:
+def _logs(reader: SqliteInspector, rows: list[SessionRow]) -> Finding:
     """Fold the logs, newest session first, and compare each with its index row."""
-    with reader.snapshot():
-        rows = rows_below(reader, None)
-    rows.sort(key=lambda row: (row.created_at, row.session), reverse=True)
+    rows = rows[::-1]
     faults = []
     logs = events = 0
     for row in rows[:_MOST_SESSIONS]:
@@ -152,6 +204,16 @@ def _fold(reader: SqliteInspector, row: SessionRow) -> int:
     with reader.snapshot():
         now = reader.row(row.session) or row
         events = reader.load(row.session)
-    if fold(events).summary() != now.summary:
+    if fold(events).summary() != now.summary or not _is_headed(events, now):
         raise CorruptLogError("its index row does not agree with its log")
     return len(events)
+
+
+def _is_headed(events: Sequence[Event], row: SessionRow) -> bool:
+    """Whether a log begins with what the index says of its session."""
+    head = events[0] if events else None
+    if not isinstance(head, Created) or len(events) != row.seq:
+        return False
+    told = (head.session, head.parent, head.depth, head.spec.name, head.kind, head.at)
+    stored = (row.session, row.parent, row.depth, row.name, row.kind, row.created_at)
+    return told == stored

@@ -123,6 +123,9 @@ def _page(
 ) -> list[Line]:
     """The tree and what is to be said about it."""
     shown, hidden = _chosen(tree, every=every)
+    if not shown and reader.sessions():
+        text = "no session is a root or below one: ramet doctor says what is wrong"
+        return [((text, "bad"),)]
     if not shown:
         return [((f"no session is stored in {visible(str(reader.path))} yet", "dim"),)]
     labels = _labels(shown, glyphs=screen.glyphs)

@@ -310,10 +310,13 @@ def _found(arguments: argparse.Namespace, named: str | None) -> Run:
         if named is not None:
             run = read_run(reader, find_session(reader, named))
             return run
-        every = list(runs(reader))
+        faults: list[str] = []
+        every = list(runs(reader, faults))
     open_runs = [run for run in every if run.status is None]
     if not open_runs:
         last = f"; the last one was {every[-1].id}" if every else ""
+        if faults:
+            last += f"; what cannot be read: {'; '.join(faults[:3])}"
         raise UsageError(f"no run in this store waits to be resumed{last}")
     if len(open_runs) > 1:
         shown = "; ".join(f"{run.id} ({Path(run.script).name})" for run in open_runs)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import attrs
 
+from ..mailbox.errors import CorruptLogError
 from ..mailbox.sqlite_inspector import SqliteInspector
 from ..mailbox.store import Reader, SessionRow
 from .readers import Listing, listing_of
@@ -44,6 +45,7 @@ def read_tree(reader: SqliteInspector, root: str | None = None) -> Tree:
 
     Raises:
         PersistenceUnavailableError: it cannot be read.
+        CorruptLogError: an index row is damaged, or a session is below itself.
     """
     # It is asked first: a writer that ends meanwhile leaves its sessions at rest.
     writer = reader.writer()
@@ -76,8 +78,12 @@ def rows_below(reader: Reader, root: str | None) -> list[SessionRow]:
     """A session and everything below it, or everything, in pre-order.
 
     It is found without recursion, whatever the depth.
+
+    Raises:
+        CorruptLogError: an index row is damaged, or a session is below itself.
     """
     found: list[SessionRow] = []
+    seen: set[str] = set()
     if root is None:
         stack = _children(reader, None)
     else:
@@ -86,6 +92,9 @@ def rows_below(reader: Reader, root: str | None) -> list[SessionRow]:
     stack.reverse()
     while stack:
         row = stack.pop()
+        if row.session in seen:
+            raise CorruptLogError(f"session {row.session} is below itself in the index")
+        seen.add(row.session)
         found.append(row)
         stack.extend(reversed(_children(reader, row.session)))
     return found

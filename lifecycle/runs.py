@@ -37,6 +37,9 @@ class ReplayRefusedError(RametError):
             self.code = code
 
 
+_UNREADABLE = (CorruptLogError, UnsupportedLogError, ReplayRefusedError)
+
+
 @attrs.frozen
 class Run:
     """A run of a script, as its journal tells it.
@@ -76,8 +79,13 @@ class Run:
     called: bool = True
 
 
-def runs(reader: Reader) -> Iterator[Run]:
-    """Every run in a store, oldest first; what cannot be read is left out."""
+def runs(reader: Reader, faults: list[str] | None = None) -> Iterator[Run]:
+    """Every run in a store, oldest first; what cannot be read is left out.
+
+    Args:
+        reader: the store.
+        faults: gets a text for each root that cannot be read, and so may be a run.
+    """
     after: str | None = None
     while True:
         page = reader.children(None, after, _PAGE)
@@ -86,7 +94,9 @@ def runs(reader: Reader) -> Iterator[Run]:
             if row.kind == "interactive":
                 try:
                     run = _run(reader, row.session)
-                except (CorruptLogError, UnsupportedLogError, ReplayRefusedError):
+                except _UNREADABLE as error:
+                    if faults is not None:
+                        faults.append(f"session {row.session}: {error}")
                     continue
                 if run is not None:
                     yield run

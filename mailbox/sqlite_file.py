@@ -29,6 +29,7 @@ __all__ = [
     "connect_reader",
     "connect_writer",
     "from_column",
+    "missing_parts",
     "resolve",
     "to_column",
     "transaction",
@@ -300,13 +301,49 @@ def _format(connection: sqlite3.Connection, path: Path) -> int | None:
             )
         query = "select value from meta where name = 'format'"
         (stored,) = connection.execute(query).fetchone() or (None,)
+        if type(stored) is not int:
+            raise PersistenceUnavailableError(
+                f"the store {path} is damaged, since it does not say its format:"
+                " restore it from a copy"
+            )
         if stored != FORMAT and stored not in _UPGRADES:
             raise UnsupportedLogError(
                 f"the store {path} has format {stored}; this release reads {FORMAT}"
             )
-        return int(stored)
+        return stored
     finally:
         connection.rollback()
+
+
+def missing_parts(connection: sqlite3.Connection) -> list[str]:
+    """The tables, columns and indexes of a store that a file lacks, in words."""
+    made = sqlite3.connect(":memory:")
+    try:
+        for statement in _SCHEMA:
+            made.execute(statement)
+        wanted = _parts(made)
+    finally:
+        made.close()
+    found = _parts(connection)
+    return [
+        f"the {kind} {name} is missing"
+        for kind, name in wanted
+        if (kind, name) not in found
+        # A table that is missing is said once, and not for each of its columns.
+        and (kind != "column" or ("table", name.partition(".")[0]) in found)
+    ]
+
+
+def _parts(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    """What tables and indexes there are, and which columns."""
+    query = "select type, name from sqlite_master where name not like 'sqlite_%'"
+    parts = connection.execute(query).fetchall()
+    for kind, name in list(parts):
+        if kind == "table":
+            query = "select name from pragma_table_info(?)"
+            rows = connection.execute(query, (name,)).fetchall()
+            parts += [("column", f"{name}.{column}") for (column,) in rows]
+    return parts
 
 
 def _require_durable(connection: sqlite3.Connection, path: Path) -> None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from .errors import PersistenceUnavailableError, UsageError
+from .errors import CorruptLogError, PersistenceUnavailableError, UsageError
 from .file_lock import lock_owner
-from .sqlite_file import from_column, to_column, translated
+from .sqlite_file import from_column, missing_parts, to_column, translated
+from .sqlite_rows import SELECT_ROW, session_row
+from .store import SessionRow
 from .store_sqlite import SqliteReader
 
 __all__ = ["SqliteInspector"]
@@ -75,16 +77,45 @@ class SqliteInspector(SqliteReader):
         return number
 
     def faults(self) -> list[str]:
-        """What SQLite finds wrong with the file; empty when it is whole.
+        """What is wrong with the file as a database; empty when it is whole.
 
-        It reads the whole file, and names at most a hundred faults; a file that is too
-        damaged to be read through is one.
+        It reads the whole file, and names at most a hundred faults that SQLite finds; a
+        file that is too damaged to be read through is one, and what is missing of the
+        tables of a store are others.
         """
         try:
             lines = [str(line) for (line,) in self._ask("pragma integrity_check")]
+            with translated(self.path, "read"):
+                missing = missing_parts(self._connection)
         except PersistenceUnavailableError as error:
             return [str(error)]
-        return [] if lines == ["ok"] else lines
+        return missing if lines == ["ok"] else [*missing, *lines]
+
+    def every(self) -> tuple[list[SessionRow], list[str]]:
+        """Every session in order of creation, whatever is above it.
+
+        Returns:
+            The index rows, and what is wrong with those that cannot be read.
+        """
+        rows: list[SessionRow] = []
+        faults: list[str] = []
+        for one in self._ask(f"{SELECT_ROW} order by created_at, session"):
+            try:
+                rows.append(session_row(one))
+            except CorruptLogError as error:
+                faults.append(str(error))
+        return rows, faults
+
+    def strays(self) -> tuple[int, int]:
+        """How many logs there are of sessions that the index lacks, and messages."""
+        (logs,) = self._ask(
+            "select count(*) from (select distinct place >> 32 as id from event)"
+            " where id not in (select id from session)"
+        )[0]
+        (messages,) = self._ask(
+            "select count(*) from message where session not in (select id from session)"
+        )[0]
+        return logs, messages
 
     def writer(self) -> int | None:
         """The number of the live process that writes it; 0 when it gives none.

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .batch import Additions, check_claim, key_conflict
-from .errors import KeyConflictError, SessionHeldError, UsageError
+from .errors import CorruptLogError, KeyConflictError, SessionHeldError, UsageError
 from .message import Usage
 from .sqlite_file import from_column, to_column
 from .store import Batch, SessionRow, Summary
@@ -49,6 +49,13 @@ _SUMMARY = (
     *_USAGE,
     "last_at",
 )
+
+_COLUMNS = (*_HEADER.split(", "), *_SUMMARY)
+_TEXT = ("session", "parent", "name", "kind", "holder", "activation")
+_ABSENT = ("parent", "holder", "activation", *_USAGE[1:5])
+
+_SOUND: set[tuple[type, ...]] = set()
+"""What the columns of rows were made of that could be read: a few kinds of rows."""
 
 SELECT_ROW = f"select {_HEADER}, {', '.join(_SUMMARY)} from session"
 """Begins a query whose rows `session_row` understands."""
@@ -118,7 +125,15 @@ def optional_column(text: str | None) -> str | bytes | None:
 
 
 def session_row(row: Sequence[Any]) -> SessionRow:
-    """The index row that `SELECT_ROW` gave."""
+    """The index row that `SELECT_ROW` gave.
+
+    Raises:
+        CorruptLogError: a column holds what nobody wrote into it; the text says which.
+    """
+    kinds = tuple(map(type, row))
+    if kinds not in _SOUND:
+        _check_row(row)
+        _SOUND.add(kinds)
     session, parent, depth, name, kind, created_at, seq, holder, epoch = row[:9]
     activation, turn, turn_open, parked, pending, staged, untold = row[9:16]
     return SessionRow(
@@ -143,6 +158,16 @@ def session_row(row: Sequence[Any]) -> SessionRow:
             last_at=row[22],
         ),
     )
+
+
+def _check_row(row: Sequence[Any]) -> None:
+    """Refuse a row that no release wrote: SQLite puts anything into any column."""
+    for name, value in zip(_COLUMNS, row, strict=True):
+        wanted = (str, bytes) if name in _TEXT else (int,)
+        if not (type(value) in wanted or (value is None and name in _ABSENT)):
+            raise CorruptLogError(
+                f"the index row of session {row[0]} is damaged: its {name} is {value!r}"
+            )
 
 
 def _summary_columns(summary: Summary) -> tuple[Any, ...]:

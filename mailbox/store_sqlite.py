@@ -76,7 +76,14 @@ class _SqliteReading:
         if after < 0:
             raise UsageError(f"after must not be negative, and is {after}")
         rows = self._ask(SELECT_LOG, min(after, SEQUENCES - 1), to_column(session))
-        if not rows or after >= rows[0][2]:
+        if not rows:
+            return []
+        length = rows[0][2]
+        if type(length) is not int:
+            raise CorruptLogError(
+                f"the index row of session {session} is damaged: its seq is {length!r}"
+            )
+        if after >= length:
             return []
         events: list[Event] = []
         place = after
@@ -157,10 +164,19 @@ class _SqliteReading:
         return from_column(rows[0][0]) if rows else None
 
     def usage(self, session: str) -> tuple[Usage, Usage]:
-        """A session's own usage and that of its subtree, itself included."""
+        """A session's own usage and that of its subtree, itself included.
+
+        Raises:
+            CorruptLogError: an index row holds what is no number.
+        """
         (found,) = self._ask(SELECT_USAGE, to_column(session), to_column(session))
         if found[0] is None:
             return Usage(), Usage()
+        if not all(value is None or type(value) is int for value in found):
+            raise CorruptLogError(
+                f"the index row of session {session}, or of one below it, is damaged:"
+                " what it spent is no number"
+            )
         return Usage(*found[:6]), Usage(*found[6:])
 
     def sessions(self) -> int:
