@@ -18,7 +18,7 @@ from ..mailbox.errors import CorruptLogError, RametError
 from ..mailbox.events import Created, Event
 from ..mailbox.session import fold
 from ..mailbox.sqlite_file import resolve
-from ..mailbox.sqlite_inspector import SqliteInspector
+from ..mailbox.sqlite_inspector import SqliteInspector, stillness
 from ..mailbox.store import SessionRow
 from .cli_go_on import how_to_go_on
 from .cli_store import default_store, missing_store
@@ -52,13 +52,25 @@ class Finding:
 
 def store_findings(arguments: argparse.Namespace) -> list[Finding]:
     """What is to be said of the store that a command line means; it never raises."""
-    found: list[Finding] = []
     try:
         path = resolve(default_store(arguments))
         if not path.exists():
             return [_missing(path, named=arguments.store is not None)]
-        # What was found before a fault ends the check-up is told with it.
-        found.extend(_look(path))
+        still = stillness(path)
+        found = _looked(path, still=still is not None)
+        if still is not None and stillness(path) != still:
+            # Somebody began to write it meanwhile.
+            found = _looked(path, still=False)
+        return found
+    except (RametError, OSError) as error:
+        return [Finding("store", "bad", str(error))]
+
+
+def _looked(path: Path, *, still: bool) -> list[Finding]:
+    """What is found; a fault that ends the check-up is told with what came before."""
+    found: list[Finding] = []
+    try:
+        found.extend(_look(path, still=still))
     except (RametError, OSError) as error:
         found.append(Finding("store", "bad", str(error)))
     return found
@@ -75,8 +87,8 @@ def _missing(path: Path, *, named: bool) -> Finding:
     return Finding("store", "good", f"none yet: `ramet run` makes {path}")
 
 
-def _look(path: Path) -> Iterator[Finding]:
-    reader = SqliteInspector(path)
+def _look(path: Path, *, still: bool) -> Iterator[Finding]:
+    reader = SqliteInspector(path, still=still)
     try:
         sessions = reader.sessions()
         yield Finding("store", "good", f"{path} holds {plural(sessions, 'session')}")

@@ -233,8 +233,11 @@ def connect_writer(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def connect_reader(path: Path) -> sqlite3.Connection:
+def connect_reader(path: Path, *, still: bool = False) -> sqlite3.Connection:
     """Open the file for reading beside a writer, or after one.
+
+    With `still` the file alone is read, without its write-ahead log and without locks,
+    and nothing is made beside it: the caller knows that nobody writes it.
 
     A reader never puts the write-ahead log into the file, not even when it closes last:
     SQLite before 3.51.3 can lose data when two connections do that.
@@ -248,7 +251,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
             raise PersistenceUnavailableError(
                 f"there is no store {path}: check the path"
             )
-        connection = _connect(path, "ro")
+        connection = _connect(path, "ro&immutable=1" if still else "ro")
         try:
             stored = _format(connection, path)
             if stored is None:

@@ -8,16 +8,25 @@ nothing, and stands in nobody's way.
 from __future__ import annotations
 
 import contextlib
+import os
+import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 
 from .errors import CorruptLogError, PersistenceUnavailableError, UsageError
 from .file_lock import lock_owner
-from .sqlite_file import from_column, missing_parts, to_column, translated
+from .sqlite_file import (
+    connect_reader,
+    from_column,
+    missing_parts,
+    to_column,
+    translated,
+)
 from .sqlite_rows import SELECT_ROW, session_row
 from .store import SessionRow
 from .store_sqlite import SqliteReader
 
-__all__ = ["SqliteInspector"]
+__all__ = ["SqliteInspector", "stillness"]
 
 _PARTS = (
     "substr(session, 1, length(?1)) = ?1",
@@ -28,16 +37,45 @@ _PARTS = (
 """How a part can name a session; the first that any session fits is taken."""
 
 
+def stillness(path: Path) -> tuple[int, ...] | None:
+    """What another value follows when somebody has written the file meanwhile.
+
+    Args:
+        path: the file, resolved.
+
+    Returns:
+        `None` when the file alone does not say everything: somebody writes it, or a
+        writer that was killed left something in the write-ahead log.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    with translated(path, "looked at"):
+        if log.exists() and log.stat().st_size:
+            return None
+        if lock_owner(path) is not None:
+            return None
+        found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
 class SqliteInspector(SqliteReader):
     """A reader that can say more about the file than the port asks for.
 
     Args:
         path: the file.
+        still: whether the file alone is read, so that nothing is made beside it;
+            `stillness` tells when that can be, and whether it was so.
 
     Raises:
         PersistenceUnavailableError: the file cannot be read, or nothing is stored yet.
         UnsupportedLogError: it is not a store, or one of another format.
     """
+
+    def __init__(self, path: str | os.PathLike[str], *, still: bool = False) -> None:
+        self._still = still
+        super().__init__(path)
+
+    def _connect(self) -> sqlite3.Connection:
+        return connect_reader(self.path, still=self._still)
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:

@@ -212,7 +212,10 @@ class SqliteReader(_SqliteReading):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: Path = resolve(path)
-        self._connection = connect_reader(self.path)
+        self._connection = self._connect()
+
+    def _connect(self) -> sqlite3.Connection:
+        return connect_reader(self.path)
 
     def close(self) -> None:
         """Let go of the file; may be called twice."""

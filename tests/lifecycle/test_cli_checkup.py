@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -129,3 +131,32 @@ def test_a_check_up_has_a_bound_and_says_how_far_it_went(
     assert look(path)["logs"].text == "3 of 5 logs with 3 events read back"
     monkeypatch.setattr(cli_checkup, "_MOST_EVENTS", 2)
     assert look(path)["logs"].text == "2 of 5 logs with 2 events read back"
+
+
+def test_a_check_up_makes_no_file_beside_a_store_at_rest(path: Path) -> None:
+    make_finished(path)
+    before = sorted(os.listdir(path.parent))
+    assert all(one.state == "good" for one in look(path).values())
+    assert sorted(os.listdir(path.parent)) == before
+    assert f"{path.name}-wal" not in before
+
+
+def test_a_store_that_is_written_meanwhile_is_looked_at_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second look reads what the writer has in its log, under its locks."""
+    make_finished(path)
+    looks: list[bool] = []
+    usual = cli_checkup._look
+
+    def write(path: Path, *, still: bool) -> Iterator[Finding]:
+        looks.append(still)
+        yield from usual(path, still=still)
+        if still:
+            keeper.enter_context(opened(path)).write(("s", header("s")), last_at=1)
+
+    monkeypatch.setattr(cli_checkup, "_look", write)
+    with contextlib.ExitStack() as keeper:
+        found = look(path)
+    assert looks == [True, False]
+    assert "holds 5 sessions" in found["store"].text
