@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import anyio
 import attrs
@@ -160,7 +160,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.rerun_uncertain and arguments.resume is None:
         raise UsageError("--rerun-uncertain belongs to a run that is resumed")
     value = _input(arguments.input)
-    script = load_script(arguments.script)
+    script = _loaded(arguments.script)
     store = default_store(arguments)
     run = None
     if arguments.resume is not None:
@@ -233,7 +233,7 @@ def _resume(arguments: argparse.Namespace) -> int:
     run = _found(arguments, arguments.run)
     if run.status == "completed":
         return _print(_over(arguments, run), arguments.output_format)
-    script = load_script(run.script)
+    script = _loaded(run.script)
     _check(script, run, arguments, run.input, run.args)
     launch = Launch(
         store=str(Path(default_store(arguments)).absolute()),
@@ -360,10 +360,12 @@ def _go(arguments: argparse.Namespace, launch: Launch) -> int:
     """Run to the end, print the result, and give the exit status."""
     function = launch_prompt if launch.script is None else launch_script
     form = arguments.output_format
-    lines = JsonLines(_write_line) if form == "stream-json" else None
+    write = partial(_write_line, sys.stdout)
+    lines = JsonLines(write) if form == "stream-json" else None
     launch = attrs.evolve(launch, lines=lines)
     try:
-        printed = anyio.run(partial(function, launch), backend=launch.backend)
+        with _prints_aside():
+            printed = anyio.run(partial(function, launch), backend=launch.backend)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except SystemExit as error:
@@ -375,9 +377,19 @@ def _go(arguments: argparse.Namespace, launch: Launch) -> int:
     return _print(printed, form)
 
 
-def _write_line(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+def _write_line(stream: TextIO, line: str) -> None:
+    stream.write(f"{line}\n")
+    stream.flush()
+
+
+def _prints_aside() -> contextlib.AbstractContextManager[object]:
+    """A block whose prints go to standard error: on the other stands the result."""
+    return contextlib.redirect_stdout(sys.stderr)
+
+
+def _loaded(path: str) -> ScriptFile:
+    with _prints_aside():
+        return load_script(path)
 
 
 def _print(printed: Printed, form: str) -> int:

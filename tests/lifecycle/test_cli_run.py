@@ -19,7 +19,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ramet import FunctionModel, Model, ModelRequest, SqliteStore, Usage
+from ramet import FunctionModel, Model, ModelRequest, SqliteReader, SqliteStore, Usage
 from ramet.lifecycle import models
 from ramet.lifecycle.cli import main as ramet
 from ramet.lifecycle.runs import runs
@@ -107,6 +107,36 @@ def test_the_result_is_alone_on_standard_output(
     assert "oracle  is asked: well?" in err
     assert 'oracle  replies "yes"' in err
     assert (here / "ramet.db").exists()
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+def test_what_a_script_prints_goes_to_standard_error(
+    here: Path, backend: str, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = ASKS.replace("    return", "    print('in main')\n    return")
+    name = script(here, "print('at the top')\n" + text)
+    assert ramet(["run", name, "--backend", backend, "--output-format", form]) == 0
+    out, err = capsys.readouterr()
+    assert "at the top\n" in err
+    assert "in main\n" in err
+    if form == "text":
+        assert out == "yes\n"
+    elif form == "json":
+        assert json.loads(out)["result"] == "yes"
+    else:
+        found = [json.loads(line) for line in out.splitlines()]
+        assert (found[-1]["type"], found[-1]["result"]) == ("result", "yes")
+    assert ramet(["resume", found_run(here)]) == 0
+    assert capsys.readouterr().out == "yes\n"
+
+
+def found_run(folder: Path) -> str:
+    """The id of the only run in the store of a folder."""
+    reader = SqliteReader(folder / "ramet.db")
+    with contextlib.closing(reader):
+        (run,) = runs(reader)
+    return run.id
 
 
 @pytest.mark.case("A-068")
