@@ -148,11 +148,11 @@ async def _leave(supervisor: Supervisor, deadline_s: float) -> list[Exception]:
         await supervisor._drain(Closing("drain"), deadline_s)
     except TeardownError as error:
         failures.append(error)
+    await _until_drivers_ended(supervisor)
     try:
         runtime.teardown.raise_left()
     except TeardownError as error:
         failures.append(error)
-    await _until_drivers_ended(supervisor)
     runtime.gate.stop()
     await runtime.quiet()
     if runtime.gate.failed is not None:

@@ -27,7 +27,6 @@ from ..mailbox.message import Content, to_blocks
 from ..mailbox.store import KeyRow
 from .activation import Activation, Closing
 from .admission import Newborn, Send
-from .errors import TeardownError
 from .handle import Agent
 from .inquiry import Inquiry
 from .residency import Residency
@@ -262,7 +261,11 @@ class Sending:
         return await self._told(activation)
 
     async def _call_off(self, accepted: list[str]) -> None:
-        """End what a call started, shielded and bounded; it is stored on return."""
+        """End what a call started, shielded and bounded; it is stored on return.
+
+        What fails in it comes out of the cancel or the drain that this is part of, and
+        where there is none, when `open` is left.
+        """
         runtime = self._runtime
         live = runtime.forest.live
         started = [live[child] for child in accepted if child in live]
@@ -270,10 +273,7 @@ class Sending:
             return
         with anyio.CancelScope(shield=True):
             closing = Closing("cancelled", "its caller was cancelled")
-            try:
-                await runtime.teardown.bring_down(started, closing, 5.0)
-            except TeardownError as error:
-                runtime.failures.append(error)
+            await runtime.teardown.end(started, closing, 5.0)
             await runtime.quiet()
 
     async def _told(self, activation: Activation) -> Outcome[Any]:

@@ -357,7 +357,9 @@ class Supervisor:
 
         Raises:
             NotResumableError: no session has that id.
-            TeardownError: a branch failed; everything was attempted and is gone.
+            TeardownError: a branch failed; everything was attempted and is gone.  It
+                comes out once, and not again when `open` is left, which still waits for
+                a coroutine that refuses to be cancelled.
         """
         if reason is not None and type(reason) is not str:
             raise UsageError("reason must be text")
@@ -366,12 +368,13 @@ class Supervisor:
         closing = Closing("cancelled", reason)
         live = self._runtime.forest.live
         target_id = target.id if type(target) is Agent else target
+        teardown = self._runtime.teardown
         orphans = await self._residency.orphans_below(target_id)
-        if orphans:
-            await self._runtime.teardown.bring_down(orphans, closing, grace_s)
+        ended = await teardown.end(orphans, closing, grace_s)
         if isinstance(target, str):
             while (found := live.get(target)) is None:
                 if await self._residency.cancel_absent(target, closing):
+                    teardown.raise_errors(ended)
                     return
         elif type(target) is Agent:
             found = target._activation
@@ -382,9 +385,10 @@ class Supervisor:
         else:
             raise UsageError("target must be an Agent or the id of a session")
         try:
-            await self._runtime.teardown.bring_down([found], closing, grace_s)
+            ended |= await teardown.end([found], closing, grace_s)
         finally:
             await self._runtime.quiet()
+        teardown.raise_errors(ended)
 
     async def drain(
         self,

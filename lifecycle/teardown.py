@@ -50,6 +50,15 @@ class Teardown:
         Raises:
             TeardownError: releases failed, or drivers were given up after the grace.
         """
+        self.raise_errors(await self.end(tops, closing, grace_s))
+
+    async def end(
+        self, tops: Sequence[Activation], closing: Closing, grace_s: float
+    ) -> set[Activation]:
+        """The same, and gives whose end it was: what failed in it is kept.
+
+        So a failure is raised once, by whoever asked for the outermost end.
+        """
         forest = self._forest
         own = {one for top in tops for one in top.subtree()}
         forest.close(tops, closing)
@@ -59,7 +68,7 @@ class Teardown:
             self._backend.spawn(watch.run)
             for top in waiting:
                 await until_gone(self._backend, top)
-        self._raise_errors(own)
+        return own
 
     def raise_left(self) -> None:
         """Raise what failed in agents that ended by themselves, or whose end nobody
@@ -68,9 +77,14 @@ class Teardown:
         Raises:
             TeardownError: something did.
         """
-        self._raise_errors({one for one, _ in self._forest.errors})
+        self.raise_errors({one for one, _ in self._forest.errors})
 
-    def _raise_errors(self, own: set[Activation]) -> None:
+    def raise_errors(self, own: set[Activation]) -> None:
+        """Raise what failed in these agents, once.
+
+        Raises:
+            TeardownError: something did.
+        """
         forest = self._forest
         errors = [error for one, error in forest.errors if one in own]
         forest.errors = [(one, error) for one, error in forest.errors if one not in own]

@@ -401,6 +401,67 @@ async def test_a_tool_that_refuses_cancellation_is_named_and_its_agent_is_gone(
         assert stage.log(scout) == before
 
 
+@pytest.mark.case("R-115", "R-114")
+@pytest.mark.parametrize("first", ["cancel", "interrupt"])
+async def test_what_a_cancel_gave_up_comes_out_of_it_whole_and_once(
+    stage: Stage, first: str
+) -> None:
+    """Also where a tool below was ending the same agent, since its turn was stopped."""
+    stubborn = Stubborn()
+    asked: list[ramet.Supervisor] = []
+
+    async def ask(call: ramet.ToolCall) -> str:
+        """Ask the scout."""
+        return str(await asked[0].call(call.agent, stubborn.spec, "x"))
+
+    lead = AgentSpec("lead", tools=[ask])
+    steps = {"lead": [step(calls=[call("ask")])], "scout": stubborn.steps()}
+    stage.whole = False
+    async with stage.open(ScriptedModel(steps), specs=[lead, stubborn.spec]) as sup:
+        asked.append(sup)
+        root = await sup.start_root(lead, interactive=True)
+        await sup.tell(root, "x")
+        await stubborn.inside.reached()
+        if first == "interrupt":
+            sup.interrupt(root.id)
+            await anyio.wait_all_tasks_blocked()
+        with pytest.raises(ramet.TeardownError) as caught:
+            await sup.cancel(root, grace_s=0.01)
+        named = sorted(str(error).split()[1] for error in caught.value.exceptions)
+        assert named == ["'ask'", "'refuse'"]
+        stubborn.inside.open()
+    # And nothing of it came out again.
+
+
+@pytest.mark.case("R-229", "R-114")
+async def test_what_fails_below_an_absent_session_does_not_keep_it_from_its_cancel(
+    stored: Stage,
+) -> None:
+    stubborn = Stubborn()
+    hold = Gate()
+    held_steps = {name: [step("x", hold=hold)] for name in ("lead", "scout")}
+    specs = [LEAD, stubborn.spec]
+    stored.whole = False
+    async with stored.open(ScriptedModel(held_steps), specs=specs) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        await sup.tell(root, "open")
+        scout = await start(sup, root, stubborn.spec)
+        await hold.reached(2)
+        kept = await sup.tell(root, "kept")
+        await sup.followup(root, scout.id, "kept")
+    model = ScriptedModel({"scout": stubborn.steps()})
+    async with stored.open(model, specs=specs) as sup:
+        with pytest.raises(ramet.NotResumableError, match="no session 'x' is stored"):
+            await sup.cancel("x")
+        scout = await sup.resume(scout.id)
+        await stubborn.inside.reached()
+        with pytest.raises(ramet.TeardownError, match="some of it failed"):
+            await sup.cancel(root.id, grace_s=0.01)
+        assert scout.state == "gone"
+        assert (await sup.wait(kept)).status == "cancelled"
+        stubborn.inside.open()
+
+
 @pytest.mark.case("R-115", "R-117", "R-213")
 async def test_a_tool_that_blocks_its_thread_is_abandoned(stage: Stage) -> None:
     release = threading.Event()
