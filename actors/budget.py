@@ -82,8 +82,9 @@ class Limits:
         concurrency: agents that run at the same time.
         agents: agents that may be started below.
         start_deadline_s: seconds after which no agent starts any more.
-        call_s: seconds that one call may take from when it starts to run; the time in
-            which it waits for a place does not count.
+        call_s: seconds that each agent which returns (a call, a headless root) may take
+            from when it starts to run; the time in which it waits for a place does not
+            count.  An agent that converses has no call, and is not bounded by it.
         tool_calls: tool calls of all agents together.
         requests: model requests of one agent, whichever it is.
 

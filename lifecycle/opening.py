@@ -70,7 +70,8 @@ async def open(  # noqa: A001
         model: the default model, or its name: `"local"`, `"local:FILE.gguf"`,
             `"openai:NAME"`.
         policy: the deployment's decisions.
-        limits: what each agent may spend at the most, under its spec's own limits.
+        limits: what the whole run may spend; `call_s` and `requests` hold for each
+            agent of it, `call_s` only for those that return.
         ambient: time, ids and chance; a simulator gives its own.
 
     Raises:

@@ -171,7 +171,9 @@ class Supervisor:
 
         Its agent and everything below it are gone when this returns (A-050).  A caller
         who is cancelled cancels the child; the outcome is stored and the cancellation
-        comes out (A-051).  `contract` is `Reply()` when it is left out.
+        comes out (A-051).  `contract` is `Reply()` when it is left out.  `key` stands
+        for kind, name of the spec, prompt and contract: a repeat with other `limits` is
+        no conflict and gives the earlier outcome, under the limits of the first.
 
         Raises:
             what `start_child` raises; how the call ended is in the outcome.

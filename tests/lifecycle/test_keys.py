@@ -15,6 +15,7 @@ from ramet import (
     AgentSpec,
     Call,
     CallResult,
+    Limits,
     Setup,
     Supervisor,
     ToolCall,
@@ -22,7 +23,7 @@ from ramet import (
 )
 from ramet.mailbox.events import Accepted, Activated, TurnOpened
 from ramet.testing import Gate, ScriptedModel, call, step
-from tests.lifecycle.minds import held
+from tests.lifecycle.minds import held, reply
 from tests.lifecycle.stage import (
     DIGGER,
     LEAD,
@@ -70,6 +71,23 @@ async def test_a_repeated_key_gives_the_same_id_and_another_content_is_refused(
         assert stored.log(root) == log
         assert await sup.children(scout.id) == []
         assert await sup.report_from(scout, "x") != first
+
+
+@pytest.mark.case("A-058")
+async def test_a_call_that_is_repeated_with_other_limits_gives_the_earlier_outcome(
+    stored: Stage,
+) -> None:
+    model = ScriptedModel({"oracle": [step("hm"), step(calls=[reply("never")])]})
+    stored.whole = False
+    async with stored.open(model) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        few, many = Limits(requests=1), Limits(requests=9)
+        first = await sup.call(root, ORACLE, "x", limits=few, key="k")
+        assert (first.status, first.axis) == ("stopped", "requests")
+        again = await sup.call(root, ORACLE, "x", limits=many, key="k")
+        assert (again.status, again.session_id) == ("stopped", first.session_id)
+        with pytest.raises(ramet.KeyConflictError, match="other content"):
+            await sup.call(root, ORACLE, "x", contract=ramet.Text(), key="k")
 
 
 @pytest.mark.case("R-058")

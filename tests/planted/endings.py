@@ -128,9 +128,9 @@ FAULTS: tuple[Fault, ...] = (
         "R-153",
         edit(
             Teardown,
-            "bring_down",
+            "end",
             "    forest.close(tops, closing)\n",
-            "    if all(top.life is not Life.LIVE for top in tops):\n        return\n"
+            "    if all(top.life is not Life.LIVE for top in tops):\n        return own\n"
             "    forest.close(tops, closing)\n",
         ),
     ),
@@ -212,7 +212,7 @@ FAULTS: tuple[Fault, ...] = (
         "R-155",
         edit(
             Teardown,
-            "bring_down",
+            "end",
             "self._backend.spawn(watch.run)",
             "pass",
         ),
@@ -248,7 +248,7 @@ FAULTS: tuple[Fault, ...] = (
         "R-114",
         edit(
             Teardown,
-            "_raise_errors",
+            "raise_errors",
             'but some of it failed", errors',
             'but some of it failed", errors[:1]',
         ),
