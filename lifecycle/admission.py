@@ -9,6 +9,7 @@ enqueue.  Whatever comes out before the last step has changed nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ..actors.bound import BoundSpec
@@ -57,6 +58,8 @@ class Send:
     asked: str
     key: str | None = None
     stored: KeyRow | None = None
+    kind: Kind | None = None
+    """Of the agent that a stored start of this key made."""
 
 
 @record
@@ -135,7 +138,13 @@ class Admission:
                     " or let it settle, and resume it"
                 )
 
-    def known(self, sender: str, send: Send, recipient: str | None) -> Known | None:
+    def known(
+        self,
+        sender: str,
+        send: Send,
+        recipient: str | None,
+        newborn: Newborn | None = None,
+    ) -> Known | None:
         """What the key of a send names already (R-061, R-254)."""
         if send.key is None:
             return None
@@ -146,7 +155,18 @@ class Admission:
             operation=send.operation,
             digest=send.digest,
             recipient=recipient,
+            other=None if newborn is None else partial(self._other, send, newborn),
         )
+
+    def _other(self, send: Send, newborn: Newborn, row: KeyRow) -> str:
+        """What a key of another start names: a start, a call, or other content."""
+        live = self._forest.live.get(row.session)
+        kind = send.kind if live is None else live.session.header.kind
+        if kind is None or kind == newborn.kind:
+            return "other content"
+        if newborn.kind == "oneshot":
+            return "the start of a continuable child, not a call"
+        return "a call, not the start of a continuable child"
 
     def limits(self, recipient: Activation, content: tuple[str, ...]) -> None:
         """Check the recipient's inbox limits (R-203)."""
@@ -251,7 +271,7 @@ class Admission:
     ) -> tuple[str, str, int]:
         """A child: header, activation, ownership and first message in one span."""
         activation = self.sender(parent)
-        known = self.known(activation.id, send, None)
+        known = self.known(activation.id, send, None, newborn)
         if known is not None:
             return known.row.session, known.row.message, known.ticket
         depth = activation.session.header.depth + 1

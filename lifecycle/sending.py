@@ -24,7 +24,7 @@ from ..mailbox.errors import SendUnknownError, UsageError
 from ..mailbox.events import Journaled
 from ..mailbox.keys import RESERVED, check_key
 from ..mailbox.message import Content, to_blocks
-from ..mailbox.store import KeyRow
+from ..mailbox.store import KeyRow, Reader
 from .activation import Activation, Closing
 from .admission import Newborn, Send
 from .handle import Agent
@@ -177,6 +177,9 @@ class Sending:
         send = Send("prompt", blocks, digest, "wakeup", key)
         asked = key if asks else None
         async with runtime.asked(id_of(parent), asked, own=True) as stored:
+            if stored is not None and stored.digest != digest:
+                row = await runtime.storage.read(Reader.row, stored.session)
+                send = attrs.evolve(send, kind=None if row is None else row.kind)
             before = len(runtime.forest.live)
             child, message, ticket = runtime.admission.start_child(
                 parent, newborn, _with(send, stored)
@@ -407,7 +410,7 @@ class Sending:
 def _with(send: Send, stored: KeyRow | None) -> Send:
     if stored is None:
         return send
-    return Send(send.operation, send.content, send.digest, send.asked, send.key, stored)
+    return attrs.evolve(send, stored=stored)
 
 
 def id_of(agent: object) -> str:

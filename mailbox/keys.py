@@ -10,6 +10,7 @@ it in neither place (R-222, R-255).
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from .errors import KeyConflictError, UsageError
 from .message import record
@@ -78,6 +79,7 @@ class KeyTable:
         operation: str,
         digest: str,
         recipient: str | None,
+        other: Callable[[KeyRow], str] | None = None,
     ) -> Known | None:
         """What a key names, or `None` if it is new.
 
@@ -88,6 +90,7 @@ class KeyTable:
             operation: the source of the message that would be sent.
             digest: the digest of its content.
             recipient: the session it would go to; `None` when it is not known yet.
+            other: what a key with another digest names, in words.
 
         Raises:
             KeyConflictError: it names another operation, content or recipient (R-058).
@@ -99,15 +102,15 @@ class KeyTable:
             known = Known(stored, 0)
         row = known.row
         if row.operation != operation:
-            other = f"a {row.operation}, not a {operation}"
+            names = f"a {row.operation}, not a {operation}"
         elif row.digest != digest:
-            other = "other content"
+            names = "other content" if other is None else other(row)
         elif recipient is not None and row.session != recipient:
-            other = f"a message to {row.session}, not to {recipient}"
+            names = f"a message to {row.session}, not to {recipient}"
         else:
             return known
         raise KeyConflictError(
-            f"key {key!r} of {sender} already names {other}: use a new key"
+            f"key {key!r} of {sender} already names {names}: use a new key"
         )
 
 

@@ -91,6 +91,31 @@ async def test_a_call_that_is_repeated_with_other_limits_gives_the_earlier_outco
 
 
 @pytest.mark.case("R-058")
+async def test_a_conflict_of_a_start_and_a_call_says_which_was_first(
+    stored: Stage,
+) -> None:
+    model = ScriptedModel(
+        {
+            "lead": [step("n")] * 2,
+            "scout": [step("x")],
+            "oracle": [step(calls=[reply(1)])],
+        }
+    )
+    stored.whole = False
+    async with stored.open(model) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        begun = await sup.start_child(root, SCOUT, "x", key="start")
+        for _ in range(2):
+            with pytest.raises(ramet.KeyConflictError, match="names the start of a"):
+                await sup.call(root, SCOUT, "x", key="start")
+            await sup.wait(begun.message_id)
+        await sup.call(root, ORACLE, "x", key="call")
+        with pytest.raises(ramet.KeyConflictError, match="names a call, not the start"):
+            await sup.start_child(root, ORACLE, "x", key="call")
+        await root.wait_idle()
+
+
+@pytest.mark.case("R-058")
 async def test_a_key_that_named_another_recipient_is_refused(stage: Stage) -> None:
     stage.whole = False
     async with stage.open(held("scout", "digger", hold=Gate())) as sup:

@@ -130,7 +130,8 @@ FAULTS: tuple[Fault, ...] = (
             Teardown,
             "end",
             "    forest.close(tops, closing)\n",
-            "    if all(top.life is not Life.LIVE for top in tops):\n        return own\n"
+            "    if all(top.life is not Life.LIVE for top in tops):\n"
+            "        return own\n"
             "    forest.close(tops, closing)\n",
         ),
     ),
