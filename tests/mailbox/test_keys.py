@@ -27,7 +27,11 @@ def known(
     table: KeyTable, stored: KeyRow | None = None, key: str = "k", **other: Any
 ) -> Known | None:
     """What `c` would find for a report to `p`, or for what is said otherwise."""
-    asked = {"operation": "report", "digest": "digest", "recipient": "p"} | other
+    asked: dict[str, Any] = {
+        "operation": "report",
+        "digest": "digest",
+        "recipient": "p",
+    } | other
     return table.known("c", key, stored, **asked)
 
 
