@@ -107,7 +107,8 @@ def alive() -> dict[str, int]:
 def taken() -> tracemalloc.Snapshot:
     """What is in memory, but for what measuring it needs."""
     gc.collect()
-    left_out = [tracemalloc.Filter(False, tracemalloc.__file__)]
+    own = (tracemalloc.__file__, "*/coverage/*")
+    left_out = [tracemalloc.Filter(False, pattern) for pattern in own]
     return tracemalloc.take_snapshot().filter_traces(left_out)
 
 
@@ -140,7 +141,9 @@ async def test_nothing_is_left_of_many_cycles(
     finally:
         tracemalloc.stop()
     grown = sum(one.size_diff for one in differences) / (count - count // 2)
-    assert alive() == before
+    # Other tests may have left some, which go when they like.
+    after = alive()
+    assert all(after[name] <= before[name] for name in before), (before, after)
     most = "\n".join(map(str, differences[:5]))
     assert grown < MOST_BYTES, f"each cycle keeps {grown:.0f} bytes:\n{most}"
     remark(
