@@ -93,7 +93,6 @@ class Residency:
         session wrote before it went is loaded too (R-266).
         """
         forest = self._runtime.forest
-        live = forest.live
         await self._durable()
         await self._claim(session_id, claimed)
         while True:
@@ -101,14 +100,10 @@ class Residency:
             begun = self._begun
             orphans = forest.orphans.values()
             resident = {one.id for orphan in orphans for one in orphan.subtree()}
+            # What ended before that is read as it ended, what ends later is noticed.
+            await self._durable()
             loaded = await self._load(session_id)
-            below = []
-            stack = list(loaded.below)
-            while stack:
-                one = stack.pop()
-                stack.extend(one.below)
-                if one.id not in live:
-                    below.append(one.id)
+            below = self._absent(loaded)
             late = [name for name in below if name not in held]
             current = not late or (alone and begun == self._begun)
             for name in late:
@@ -116,12 +111,25 @@ class Residency:
                     pass
                 self._resuming[name] = []
                 held.append(name)
-            if current and resident.isdisjoint(below):
-                break
-            await self._durable()
-        for name in below:
-            await self._claim(name, claimed)
-        return loaded
+            if not current or not resident.isdisjoint(below):
+                continue
+            for name in below:
+                if name not in claimed:
+                    await self._claim(name, claimed)
+            if self._absent(loaded) == below:
+                return loaded
+
+    def _absent(self, loaded: Loaded) -> list[str]:
+        """What was loaded below a session and is not resident."""
+        live = self._runtime.forest.live
+        found = []
+        stack = list(loaded.below)
+        while stack:
+            one = stack.pop()
+            stack.extend(one.below)
+            if one.id not in live:
+                found.append(one.id)
+        return found
 
     async def _load(self, session_id: str) -> Loaded:
         """Read a session back; listings say what could not be read (R-085)."""

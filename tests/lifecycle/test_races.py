@@ -22,7 +22,7 @@ def named(scenario: object) -> str:
 
 @on_both
 @pytest.mark.parametrize("scenario", PAIRS, ids=named)
-@pytest.mark.case("R-104", "R-105", "R-106", "R-138", "R-141", "R-194", "R-265")
+@pytest.mark.case("R-104", "R-105", "R-138", "R-141", "R-194", "R-265")
 def test_no_schedule_of_a_race_breaks_a_law(
     scenario: ScenarioFunction, backend: BackendName, full_sweeps: bool
 ) -> None:
