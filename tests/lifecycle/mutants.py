@@ -99,12 +99,14 @@ def a_budget_is_looked_at_after_spending(patch: Patch) -> None:
 
 
 def a_cancel_returns_at_once(patch: Patch) -> None:
-    async def bring_down(
+    async def end(
         self: Teardown, tops: Sequence[Activation], closing: Closing, grace_s: float
-    ) -> None:
+    ) -> set[Activation]:
+        own = {one for top in tops for one in top.subtree()}
         self._forest.close(tops, closing)
+        return own
 
-    patch.setattr(Teardown, "bring_down", bring_down)
+    patch.setattr(Teardown, "end", end)
 
 
 def a_stopped_request_is_not_counted(patch: Patch) -> None:
