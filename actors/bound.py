@@ -27,6 +27,7 @@ class BoundSpec:
 
     __slots__ = (
         "allow",
+        "bounded",
         "deny",
         "instructions",
         "limits",
@@ -55,6 +56,7 @@ class BoundSpec:
         )
         self.deny: frozenset[str] = frozenset(record.deny)
         self.limits: Limits = Limits.from_record(record.limits)
+        self.bounded: bool = self.limits.bounded
         self.tools: dict[str, Tool] = {
             n: t for n, t in tools.items() if self.permits(n)
         }

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar, final
 
-from ..mailbox.canonical import canonical_json, freeze, read_canonical
+from ..mailbox.canonical import canonical_json, read_canonical, read_frozen
 from ..mailbox.errors import CorruptLogError, UsageError
 from .dialect import DIALECT
 from .errors import DeclarationError
@@ -36,6 +36,7 @@ __all__ = [
 T = TypeVar("T")
 
 
+@final
 class Reply(Contract[Any]):
     """Any JSON value.  An empty string, null or nothing at all is Empty (A-018).
 
@@ -49,6 +50,14 @@ class Reply(Contract[Any]):
 
     kind = "reply"
     fallback: str | None = None
+
+    _only: ClassVar[Reply | None] = None
+
+    def __new__(cls) -> Reply:
+        """Give the only one: it has no state, and is its own identity."""
+        if cls._only is None:
+            cls._only = super().__new__(cls)
+        return cls._only
 
     @property
     def value_schema(self) -> dict[str, Any]:
@@ -69,7 +78,7 @@ class Reply(Contract[Any]):
 
     def value(self, canonical: str | None) -> Any:
         """Give the accepted value, immutable; `None` for Empty."""
-        value = None if canonical is None else freeze(read_canonical(canonical))
+        value = None if canonical is None else read_frozen(canonical)
         return None if self._is_empty(value) else value
 
     def _judge_missing(self, arguments: dict[str, Any]) -> Verdict:
@@ -79,12 +88,6 @@ class Reply(Contract[Any]):
 
     def _is_empty(self, value: Any) -> bool:
         return value is None or (type(value) is str and not value)
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is Reply
-
-    def __hash__(self) -> int:
-        return hash(self.kind)
 
     def __repr__(self) -> str:
         return "Reply()"

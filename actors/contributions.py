@@ -183,6 +183,8 @@ class Installation:
         Raises:
             Revoked: a contribution was revoked since its set-up; nothing is committed.
         """
+        if not self._parts:
+            return
         if any(part.registration.revoked for part in self._parts):
             raise Revoked
         for part in self._parts:
@@ -228,6 +230,10 @@ class Installation:
         self.after = tuple(h for part in self._parts for h in part.setup._after)
 
 
+_NOTHING = Installation()
+"""What every agent has of no contributions; nothing is ever added to it."""
+
+
 class Contributions:
     """The registered contributions, in order of registration."""
 
@@ -269,9 +275,9 @@ class Contributions:
         When one raises, the ones before it are released in reverse order and the error
         comes out; errors of those releases are its notes (R-192).
         """
-        installation = Installation()
         if not self._registrations:
-            return installation
+            return _NOTHING
+        installation = Installation()
         for registration in tuple(self._registrations):
             setup = Setup(kind, agent_id, parent_id, name, host)
             try:

@@ -53,6 +53,8 @@ class Ledger:
         contract: what must be returned.
         nudges: how many failing ends the reply contract forgives.
 
+    `taken` is the decision that ended it with a value, once there was one.
+
     Raises:
         UsageError: `nudges` is not a whole number from 0 (A-040).
     """
@@ -68,6 +70,7 @@ class Ledger:
         "_spent",
         "contract",
         "nudges",
+        "taken",
     )
 
     def __init__(self, contract: Contract[Any], nudges: int = 3) -> None:
@@ -78,6 +81,7 @@ class Ledger:
         self._counts = contract.kind in ("choice", "schema")
         self._allowance = SUBMISSIONS if self._counts else nudges + 1
         self._spent = 0
+        self.taken: Accept | None = None
         self._duplicates = 0
         self._accepted: Submission | None = None
         self._failure: tuple[str, str] | None = None
@@ -283,16 +287,20 @@ class Ledger:
         fallback = self.contract.fallback
         if cause == "output-contract-exhausted" and fallback is not None:
             value = self.contract.judge_value(fallback).canonical
-            return Accept(
+            self.taken = Accept(
                 value, False, "fallback", self._spent, self._duplicates, submission
             )
+            return self.taken
         errors = [line for it in self._evidence for line in it.errors]
         return Fail(cause, detail, tuple(errors[:40]), submission)
 
     def _accept(self, submission: Submission) -> Accept:
         attempts = self._spent if self._counts else self._spent + 1
         empty = self.contract.kind == "reply" and submission.value in _EMPTY
-        return Accept(submission.value, empty, "reply", attempts, self._duplicates)
+        self.taken = Accept(
+            submission.value, empty, "reply", attempts, self._duplicates
+        )
+        return self.taken
 
     def _final_text(self, stop: str, text: str | None) -> Accept | Fail:
         """Judge the final message under a text contract (section 8)."""
@@ -303,7 +311,8 @@ class Ledger:
         verdict = self.contract.judge(text)
         if not verdict.valid:
             return Fail("empty-answer", "the final text is blank", verdict.errors)
-        return Accept(verdict.canonical, False, "text")
+        self.taken = Accept(verdict.canonical, False, "text")
+        return self.taken
 
 
 _RUN = Disposition("run")

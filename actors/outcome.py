@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 import attrs
 
 from ..mailbox.events import Status
-from ..mailbox.message import Usage
+from ..mailbox.message import Usage, record
 from .errors import (
     AgentBlockedError,
     AgentCancelledError,
@@ -26,7 +26,7 @@ __all__ = ["Acceptance", "Outcome", "TreeUsage"]
 T = TypeVar("T")
 
 
-@attrs.frozen
+@record
 class TreeUsage:
     """Usage of one session, and of it and everything below it (law 21)."""
 
@@ -34,7 +34,7 @@ class TreeUsage:
     subtree: Usage = Usage()
 
 
-@attrs.frozen
+@record
 class Acceptance:
     """That a value was accepted: where it came from, and after how many submissions."""
 

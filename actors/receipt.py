@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
-from ..mailbox.canonical import (
-    canonical_json,
-    digest_text,
-    plain_json,
-)
+from ..mailbox.canonical import canonical_json, digest_text, quoted
 from ..mailbox.events import LimitsRecord
 from ..mailbox.message import Usage
 from ..mailbox.session import Returned
@@ -52,13 +49,7 @@ def receipt_of(
             none.
     """
     value = accepted.value
-    spent = {
-        "requests": usage.requests,
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "tool_calls": usage.tool_calls,
-    }
-    shown = [_shown(one) for one in submissions]
+    shown = ",".join([_shown(one) for one in submissions])
     digest = "null" if value is None else f'"{digest_text(value)}"'
     identities = "" if script is None else f',"script":{script}'
     # The members in canonical order.
@@ -68,31 +59,42 @@ def receipt_of(
         f',"contract_digest":"{contract.digest}"'
         f',"duplicates":{accepted.duplicates}'
         f',"empty":{"true" if accepted.empty else "false"}'
-        f',"limits":{_limits_text(*[getattr(limits, axis) for axis in AXES])}'
-        f',"message":{plain_json(message)}'
+        f',"limits":{_limits_text(_axes(limits))}'
+        f',"message":{quoted(message)}'
         f"{identities}"
-        f',"session":{plain_json(session)}'
+        f',"session":{quoted(session)}'
         f',"source":"{accepted.source}"'
-        f',"submissions":{plain_json(shown)}'
-        f',"usage":{plain_json(spent)}'
+        f',"submissions":[{shown}]'
+        f',"usage":{_spent(usage)}'
         f',"value":{"null" if value is None else value}'
         f',"value_digest":{digest}'
         f',"version":1}}'
     )
 
 
-def _shown(one: Returned) -> dict[str, Any]:
-    return {
-        "turn": one.turn,
-        "step": one.step,
-        "place": one.event.place,
-        "call_id": one.call_id,
-        "raw": one.raw,
-        "verdict": one.event.verdict,
-        "errors": list(one.event.errors),
-    }
+def _shown(one: Returned) -> str:
+    event = one.event
+    raw = "null" if one.raw is None else quoted(one.raw)
+    return (
+        f'{{"call_id":{quoted(one.call_id)}'
+        f',"errors":[{",".join(map(quoted, event.errors))}]'
+        f',"place":{event.place},"raw":{raw},"step":{one.step},"turn":{one.turn}'
+        f',"verdict":"{event.verdict}"}}'
+    )
+
+
+def _spent(usage: Usage) -> str:
+    read, written = usage.input_tokens, usage.output_tokens
+    return (
+        f'{{"input_tokens":{"null" if read is None else read}'
+        f',"output_tokens":{"null" if written is None else written}'
+        f',"requests":{usage.requests},"tool_calls":{usage.tool_calls}}}'
+    )
+
+
+_axes = attrgetter(*AXES)
 
 
 @lru_cache(maxsize=256)
-def _limits_text(*values: float | None) -> str:
+def _limits_text(values: tuple[float | None, ...]) -> str:
     return canonical_json(dict(zip(AXES, values, strict=True)))

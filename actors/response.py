@@ -310,12 +310,15 @@ def _odd_end(ended: ResponseEnded) -> str | None:
 def _odd_calls(calls: object) -> bool:
     if type(calls) is not tuple:
         return True
-    return any(
+    return any(map(_odd_call, calls))
+
+
+def _odd_call(call: object) -> bool:
+    return (
         type(call) is not Call
         or type(call.name) is not str
         or type(call.arguments) is not str
         or type(call.call_id) is not str
-        for call in calls
     )
 
 

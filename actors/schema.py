@@ -20,7 +20,7 @@ from ..mailbox.canonical import (
     fits_double,
     freeze,
     number_text,
-    read_canonical,
+    read_frozen,
     value_path,
 )
 from ..mailbox.frozen import FrozenDict, FrozenList
@@ -124,7 +124,7 @@ class Schema(Contract[Any]):
 
     def value(self, canonical: str | None) -> Any:
         """Give the accepted value: what its canonical text reads as, immutable."""
-        return None if canonical is None else freeze(read_canonical(canonical))
+        return None if canonical is None else read_frozen(canonical)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.digest == other.digest

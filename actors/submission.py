@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-import attrs
-
-from ..mailbox.message import CallResult
+from ..mailbox.message import CallResult, record
 
 __all__ = [
     "NO_PLACE",
@@ -35,7 +33,7 @@ SubmissionVerdict: TypeAlias = Literal[
 ]
 
 
-@attrs.frozen
+@record
 class Submission:
     """What the ledger has to record of a return; a log stores it as `Submitted`.
 
@@ -49,7 +47,7 @@ class Submission:
     errors: tuple[str, ...] = ()
 
 
-@attrs.frozen
+@record
 class Disposition:
     """What becomes of one call of a batch.
 
@@ -61,7 +59,7 @@ class Disposition:
     result: CallResult | None = None
 
 
-@attrs.frozen
+@record
 class Plan:
     """What becomes of a batch, call by call, and what to record before any of it
     runs."""
@@ -70,7 +68,7 @@ class Plan:
     submission: Submission | None = None
 
 
-@attrs.frozen
+@record
 class Judged:
     """What became of one return: the result that the model reads, and what to record.
 
@@ -81,21 +79,21 @@ class Judged:
     submission: Submission | None
 
 
-@attrs.frozen
+@record
 class Continue:
     """Make the next request of the turn."""
 
     submission: None = None
 
 
-@attrs.frozen
+@record
 class Wait:
     """Wait for the agent's live children; nothing is spent (A-038)."""
 
     submission: None = None
 
 
-@attrs.frozen
+@record
 class Nudge:
     """Send the agent this text, as a message with the source nudge, and run on."""
 
@@ -103,7 +101,7 @@ class Nudge:
     submission: Submission
 
 
-@attrs.frozen
+@record
 class Accept:
     """Commit this value: the assignment is completed.
 
@@ -119,7 +117,7 @@ class Accept:
     submission: Submission | None = None
 
 
-@attrs.frozen
+@record
 class Fail:
     """End the assignment as failed, with this cause; nothing is delivered."""
 

@@ -11,10 +11,9 @@ from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
-import attrs
-
 from ..mailbox.canonical import canonical_json, digest_text
 from ..mailbox.errors import InvalidArgumentsError
+from ..mailbox.message import record
 from .arguments import parse_arguments
 
 __all__ = ["Contract", "Verdict"]
@@ -22,7 +21,7 @@ __all__ = ["Contract", "Verdict"]
 T_co = TypeVar("T_co", covariant=True)
 
 
-@attrs.frozen
+@record
 class Verdict:
     """What a contract says of one return.
 

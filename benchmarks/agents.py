@@ -25,6 +25,9 @@ WORKER = ramet.AgentSpec("worker")
 HELD = ramet.AgentSpec("held")
 ORACLE = ramet.AgentSpec("oracle")
 
+_ASKED: dict[str, anyio.Event] = {}
+"""Set when the model of a held agent is asked: what it costs is outside the clock."""
+
 TEXT = "a finding of the usual length, which says what was looked at and what it means"
 
 
@@ -36,6 +39,7 @@ async def opened(
 
     async def mind(request: ramet.ModelRequest) -> str | ramet.ModelResponse:
         if request.name == "held":
+            _ASKED.setdefault(request.session_id, anyio.Event()).set()
             await anyio.sleep_forever()
         if request.name == "oracle":
             answer = ramet.Call("reply", '{"value": "yes"}', "c1")
@@ -51,6 +55,8 @@ async def pair(supervisor: ramet.Supervisor) -> tuple[ramet.Agent, ramet.Agent]:
     """An idle root and a child of it that is in a turn."""
     parent = await supervisor.start_root(PARENT, interactive=True)
     started = await supervisor.start_child(parent, HELD, "wait")
+    await _ASKED.setdefault(started.child_id, anyio.Event()).wait()
+    del _ASKED[started.child_id]
     child = supervisor.agent(started.child_id)
     assert child is not None
     return parent, child

@@ -21,6 +21,7 @@ from ..mailbox.backend import Backend
 from ..mailbox.backend_trio import protected
 from ..mailbox.errors import SendUnknownError
 from ..mailbox.events import Event, RequestFailed, StepEnded
+from ..mailbox.message import Call
 from .activation import Activation, Closing, Life
 from .calls import Calls, log_submission, passes_through
 from .compacting import shorten_by, text_of
@@ -163,7 +164,10 @@ class _Turn:
 
     async def run(self) -> Finish:
         """Run the turn; the state may overrule what this gives."""
-        return await self._finished(await self._steps())
+        finish = await self._steps()
+        if finish.conclusion is None or not self._activation.children:
+            return finish
+        return await self._finished(finish)
 
     async def _steps(self) -> Finish:
         """Step until the turn is over."""
@@ -187,7 +191,7 @@ class _Turn:
                 return COMPLETED
             finish = self._after(response)
             if finish is None and isinstance(response, Assembled):
-                if any(call.name != "reply" for call in response.calls):
+                if any(map(_runs, response.calls)):
                     # A tool's body waits for the log; a return has none.
                     await gate.wait(activation.ticket)
                 calls = Calls(
@@ -412,9 +416,7 @@ class _Turn:
         What the children spent meanwhile is in the receipt too.
         """
         activation = self._activation
-        if finish.conclusion is None or not activation.children:
-            return finish
-        children = list(activation.children.values())
+        children = list((activation.children or {}).values())
         if activation.bound.policy.at_reply == "cancel" or finish.status != "completed":
             self._forest.close(children, Closing("cancelled", "its parent replied"))
         if activation.allowance is not None:
@@ -428,6 +430,10 @@ class _Turn:
             now = self._forest.ambient.now_ms()
             return finished_by(activation, self._decision, now) or finish
         return finish
+
+
+def _runs(call: Call) -> bool:
+    return call.name != "reply"
 
 
 def _leaf(error: BaseException) -> BaseException:

@@ -86,8 +86,10 @@ class Forest:
         changed: tuple[str, ...] = (),
     ) -> None:
         """Make an activation visible; the caller's span says what it begins with."""
-        now = self.ambient.now_ms()
-        if header is not None:
+        if header is None:
+            now = self.ambient.now_ms()
+        else:
+            now = header.at
             self.log(activation, header)
         self.log(activation, Activated(self.ambient.new("a"), now, changed))
         self.live[activation.id] = activation

@@ -35,6 +35,11 @@ class Lending:
         self._strand = None if strand is None or strand.over else strand
         self._waits = False
 
+    @property
+    def lends(self) -> bool:
+        """Whether there is a place to give back."""
+        return self._strand is not None
+
     async def __aenter__(self) -> Lending:
         if self._strand is not None:
             self._waits = True

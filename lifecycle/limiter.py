@@ -97,10 +97,10 @@ class Limiter:
             tool_calls: how many tool calls it and those below made in them.
         """
         account = self.account_of(activation.parent)
-        limits = activation.bound.limits
-        if limits.bounded:
+        bound = activation.bound
+        if bound.bounded:
             account = Account(
-                limits,
+                bound.limits,
                 activation.id,
                 account,
                 now=self.clock(),

@@ -189,6 +189,8 @@ class Stage:
 
     def delta(self) -> Callable[[str, int, int, str], None] | None:
         """What to call with streamed text, or `None` when nobody listens."""
+        if not self._observers:
+            return None
         hearing = self._listeners("on_delta")
         if not hearing:
             return None

@@ -17,6 +17,7 @@ import attrs
 from ..actors.budget import axis_of
 from ..actors.contract import Contract, contract_from_text
 from ..actors.outcome import Acceptance, Outcome, TreeUsage
+from ..actors.submission import Accept
 from ..mailbox.errors import (
     CorruptLogError,
     IllegalEventError,
@@ -294,10 +295,12 @@ def outcome_from(
     header: Created,
     usage: TreeUsage,
     contract: Contract[Any] | None = None,
+    taken: Accept | None = None,
 ) -> Outcome[Any]:
     """The outcome that a conclusion records, with its value as code gets it.
 
     `contract` is the live one, which may know a class; the header's is plain data.
+    `taken` is the decision that the receipt records, where it is known.
     """
     value: Any = None
     acceptance: Acceptance | None = None
@@ -306,12 +309,10 @@ def outcome_from(
             contract = contract_from_text(header.contract)
         if concluded.value is not None and concluded.cause != "empty":
             value = contract.value(concluded.value)
-        receipt: Mapping[str, Any] = json.loads(concluded.receipt or "{}")
-        acceptance = Acceptance(
-            receipt.get("source", "reply"),
-            receipt.get("attempts", 1),
-            receipt.get("duplicates", 0),
-        )
+        if taken is not None:
+            acceptance = Acceptance(taken.source, taken.attempts, taken.duplicates)
+        else:
+            acceptance = _acceptance_in(concluded.receipt)
     return Outcome(
         status=concluded.status,
         cause=concluded.cause,
@@ -322,6 +323,15 @@ def outcome_from(
         session_id=header.session,
         axis=concluded.axis,
         detail=concluded.detail,
+    )
+
+
+def _acceptance_in(receipt: str | None) -> Acceptance:
+    stored: Mapping[str, Any] = json.loads(receipt or "{}")
+    return Acceptance(
+        stored.get("source", "reply"),
+        stored.get("attempts", 1),
+        stored.get("duplicates", 0),
     )
 
 

@@ -98,6 +98,8 @@ def instructions_of(activation: Activation) -> str:
 
 def finished_by(activation: Activation, decision: Decision, now: int) -> Finish | None:
     """How a turn ends by a decision of the ledger; `None`: it goes on."""
+    if isinstance(decision, Accept):
+        return Finish("completed", conclusion=_accepted(activation, decision, now))
     if isinstance(decision, Continue):
         return None
     if isinstance(decision, Nudge):
@@ -105,8 +107,6 @@ def finished_by(activation: Activation, decision: Decision, now: int) -> Finish 
     if isinstance(decision, Fail):
         finish = Finish("failed", decision.cause, decision.detail)
         return concluded_by(activation, finish, now)
-    if isinstance(decision, Accept):
-        return Finish("completed", conclusion=_accepted(activation, decision, now))
     return COMPLETED
 
 
@@ -170,8 +170,9 @@ def child_outcome(activation: Activation) -> Outcome[Any]:
             session_id=activation.id,
         )
     ledger = activation.ledger
-    contract = None if ledger is None else ledger.contract
-    return outcome_from(concluded, session.header, usage, contract)
+    if ledger is None:
+        return outcome_from(concluded, session.header, usage)
+    return outcome_from(concluded, session.header, usage, ledger.contract, ledger.taken)
 
 
 def child_view(activation: Activation, cap: int | None) -> str:

@@ -160,7 +160,7 @@ class Runtime:
         instances whoever asks for the outcome (A-189).
         """
         text = contract_text(contract)
-        if isinstance(contract, Returns):
+        if contract.kind == "schema" and isinstance(contract, Returns):
             self.declared[text] = contract
         return text
 

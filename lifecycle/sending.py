@@ -32,10 +32,11 @@ from .inquiry import Inquiry
 from .residency import Residency
 from .returning import child_outcome
 from .runtime import Runtime
-from .teardown import until_gone
+from .teardown import until_gone, until_over
 
 __all__ = ["Sending", "Started"]
 
+_ANYTHING = Reply()
 _CRASHED = "crashed"
 
 
@@ -126,6 +127,7 @@ class Sending:
         accepted: list[str] | None = None,
         identities: str | None = None,
         begun: Callable[[str, str], None] | None = None,
+        waits: bool = True,
     ) -> Started:
         """Start a one-shot child; under a key whose outcome is a crash, once more.
 
@@ -134,6 +136,7 @@ class Sending:
         of the child as soon as there is one, before it is durable.  `identities` is
         what its receipt says of a script, as canonical text.  `begun` is called in the
         span in which the child comes to be, with its id and that of its prompt.
+        `waits` is whether it is stored on return; a repeat has to be.
         """
         newborn = self._oneshot(spec, contract, limits, background=background)
         if identities is not None:
@@ -142,7 +145,14 @@ class Sending:
             check_key(key)
         asks = known or not own
         started = await self._start(
-            parent, newborn, prompt, key, asks=asks, accepted=accepted, begun=begun
+            parent,
+            newborn,
+            prompt,
+            key,
+            asks=asks,
+            accepted=accepted,
+            begun=begun,
+            waits=waits or (key is not None and not own),
         )
         attempt = 1
         live = self._runtime.forest.live
@@ -167,6 +177,7 @@ class Sending:
         asks: bool = True,
         accepted: list[str] | None = None,
         begun: Callable[[str, str], None] | None = None,
+        waits: bool = True,
     ) -> Started:
         runtime = self._runtime
         blocks = to_blocks(prompt)
@@ -188,7 +199,8 @@ class Sending:
                 begun(child, message)
         if accepted is not None:
             accepted.append(child)
-        await runtime.stored(message, ticket, key)
+        if waits:
+            await runtime.stored(message, ticket, key)
         return Started(child, message)
 
     def _oneshot(
@@ -200,8 +212,8 @@ class Sending:
         background: bool,
     ) -> Newborn:
         if contract is None:
-            contract = Reply()
-        if not isinstance(contract, Contract):
+            contract = _ANYTHING
+        elif not isinstance(contract, Contract):
             raise DeclarationError(f"contract must be a Contract, not {contract!r}")
         check_limits(limits)
         bound = self._runtime.bind(spec)
@@ -230,6 +242,7 @@ class Sending:
         will be told what became of it (A-051).
         """
         runtime = self._runtime
+        gate = runtime.gate
         accepted: list[str] = []
         try:
             started = await self.start_call(
@@ -245,22 +258,28 @@ class Sending:
                 accepted=accepted,
                 identities=identities,
                 begun=begun,
+                waits=False,
             )
+            activation = runtime.forest.live.get(started.child_id)
+            ticket = gate.ticket if activation is None else activation.ticket
+            if activation is not None:
+                # It asks nothing before its start is stored: one wait is enough.
+                lending = runtime.lending()
+                if lending.lends:
+                    async with lending:
+                        await until_gone(lending, activation)
+                else:
+                    await until_over(runtime.backend, activation, gate)
+            if ticket > gate.durable:
+                await gate.wait(ticket, key or started.message_id)
         except BaseException:
             await self._call_off(accepted)
             raise
-        activation = runtime.forest.live.get(started.child_id)
         if activation is None:
             outcome = await self._inquiry.outcome(started.message_id)
             if outcome is None:
                 return await self._inquiry.wait(started.message_id)
             return outcome
-        async with runtime.lending() as lending:
-            try:
-                await until_gone(lending, activation)
-            except BaseException:
-                await self._call_off(accepted)
-                raise
         return await self._told(activation)
 
     async def _call_off(self, accepted: list[str]) -> None:
@@ -283,6 +302,8 @@ class Sending:
         """The outcome of a call that is over, once it is durable (A-125, A-130)."""
         runtime = self._runtime
         outcome = child_outcome(activation)
+        if activation.ticket <= runtime.gate.durable:
+            return outcome
         try:
             await runtime.gate.wait(activation.ticket)
         except SendUnknownError as error:

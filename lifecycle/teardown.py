@@ -8,13 +8,15 @@ to the caller, so that a caller who is cancelled leaves a teardown that still co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
-from typing import Protocol
+from typing import Any, Protocol
 
 import anyio
 
 from ..mailbox.backend import Backend
 from ..mailbox.errors import UsageError
+from ..mailbox.writer import Gate
 from .activation import Activation, Closing, Life
 from .errors import TeardownError
 from .forest import Forest
@@ -164,6 +166,22 @@ class Waiter(Protocol):
     async def wait(self, register: Callable[[Callable[[], None]], None]) -> None:
         """Wait until the callback that is registered was called."""
         ...
+
+
+async def until_over(backend: Backend, activation: Activation, gate: Gate) -> None:
+    """Wait until an activation is gone and that is stored, or never will be.
+
+    It is one wait, for those who need nothing in between.
+    """
+    if activation.life is Life.GONE:
+        return
+    waiters: list[Any] = []
+    when_gone(activation, partial(_tell_when_stored, activation, gate, waiters))
+    await backend.waiter(waiters)
+
+
+def _tell_when_stored(activation: Activation, gate: Gate, waiters: list[Any]) -> None:
+    gate.wake_at(activation.ticket, waiters)
 
 
 async def until_gone(waiter: Waiter, activation: Activation) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -40,10 +41,12 @@ class TrioBackend:
 
     def __init__(self, group: anyio.abc.TaskGroup) -> None:
         nursery: trio.Nursery = group._nursery  # type: ignore[attr-defined]
-        self._nursery = nursery
+        # It copies the context in which it is called.
+        self._start_soon = partial(nursery.start_soon, name="an agent of ramet")
         self._context = contextvars.copy_context()
         self._token = trio.lowlevel.current_trio_token()
         self._running = 0
+        self._fresh: list[tuple[Callable[..., Awaitable[None]], Any]] | None = None
         self._last: Callable[[], None] | None = None
 
     @property
@@ -54,23 +57,50 @@ class TrioBackend:
     def spawn(self, function: Callable[..., Awaitable[None]], *arguments: Any) -> None:
         """Start a task in the nursery, in a context of its own."""
         self._running += 1
+        if self._fresh is None:
+            self._fresh = []
+            self._start(function, arguments, first=True)
+        else:
+            self._fresh.append((function, arguments))
+
+    def _start(
+        self,
+        function: Callable[..., Awaitable[None]],
+        arguments: tuple[Any, ...],
+        *,
+        first: bool = False,
+    ) -> None:
         run: Any = self._run
-        self._context.copy().run(self._nursery.start_soon, run, function, arguments)
+        self._context.run(self._start_soon, run, function, arguments, first)
 
     async def _run(
-        self, function: Callable[..., Awaitable[None]], arguments: tuple[Any, ...]
+        self,
+        function: Callable[..., Awaitable[None]],
+        arguments: tuple[Any, ...],
+        first: bool,
     ) -> None:
         try:
-            # Trio runs what is ready in any order.  Who waited for the same event that
-            # started this task goes first, so that a turn that never blocks is still
-            # open when its teller returns (R-263).
-            await trio.lowlevel.cancel_shielded_checkpoint()
+            if first:
+                await self._let_others_go_first()
             await function(*arguments)
         finally:
             self._running -= 1
             if self._running == 0 and self._last is not None:
                 last, self._last = self._last, None
                 last()
+
+    @protected
+    async def _let_others_go_first(self) -> None:
+        """Start what was spawned with this task, one step later.
+
+        Trio runs what is ready in any order.  Who waited for the same event that
+        started these tasks goes first, so that a turn that never blocks is still open
+        when its teller returns (R-263).
+        """
+        fresh, self._fresh = self._fresh, None
+        await trio.lowlevel.cancel_shielded_checkpoint()
+        for function, arguments in fresh or ():
+            self._start(function, arguments)
 
     async def wait(self, register: Callable[[Callable[[], None]], None]) -> None:
         """Wait until the callback reschedules this task."""

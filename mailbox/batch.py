@@ -48,16 +48,16 @@ def additions(batch: Batch) -> Additions:
                 f"event {seq} of session {session} is out of sequence in its batch"
             )
         sequences[session] = seq + 1
-        if (seq == 0) is not isinstance(event, Created):
+        if (seq == 0) is not (type(event) is Created):
             raise UsageError(f"the log of {session} must begin with its only header")
-        if isinstance(event, Accepted):
+        if type(event) is Accepted:
             message = event.id
             if message in places:
                 raise UsageError(f"message {message} is accepted twice")
             places[message] = session
             if event.key is not None:
                 _add_key(found, session, event, event.key)
-        elif isinstance(event, Created):
+        elif type(event) is Created:
             _add_session(found, session, event)
     if batch.summaries.keys() != batch.expected.keys():
         raise UsageError(

@@ -29,8 +29,9 @@ __all__ = [
     "indented_json",
     "join_surrogates",
     "number_text",
-    "plain_json",
+    "quoted",
     "read_canonical",
+    "read_frozen",
     "value_path",
 ]
 
@@ -43,7 +44,6 @@ The bound is fixed, so that a verdict never depends on how deep the caller's sta
 _SAFE = 1 << 1023
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _quote = encode_basestring
-_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 class _NotDataError(Exception):
@@ -69,14 +69,9 @@ def canonical_json(value: object) -> str:
     return _text(value, indented=False)
 
 
-def plain_json(value: object) -> str:
-    """Write the canonical text of data that is known to be plain, and write it fast.
-
-    Args:
-        value: texts, whole numbers, true, false and null, in dictionaries with ASCII
-            keys and in lists; nothing of this is checked.
-    """
-    return _escape_surrogates(_ENCODER.encode(value))
+def quoted(text: str) -> str:
+    """Write the canonical text of a text."""
+    return _escape_surrogates(_quote(text))
 
 
 def indented_json(value: object) -> str:
@@ -125,6 +120,15 @@ def read_canonical(text: str) -> Any:
     if not same:
         raise UsageError("this JSON text is not spelled canonically")
     return value
+
+
+def read_frozen(text: str) -> Any:
+    """Read a canonical text as an immutable value.
+
+    Raises:
+        UsageError: it is not the canonical text of any value.
+    """
+    return _frozen(read_canonical(text))
 
 
 def freeze(value: Any) -> Any:

@@ -112,6 +112,7 @@ class Session:
         "open",
         "reports",
         "results",
+        "returning",
         "seq",
         "step",
         "submissions",
@@ -126,6 +127,7 @@ class Session:
 
     def __init__(self) -> None:
         self.header = None  # type: ignore[assignment]
+        self.returning: bool = False
         self.seq: int = 0
         self.last_at: int = 0
         self.inbox: Inbox = Inbox()
@@ -151,11 +153,6 @@ class Session:
         return all(getattr(self, n) == getattr(other, n) for n in Session.__slots__)
 
     __hash__: ClassVar[None]  # type: ignore[assignment]
-
-    @property
-    def returning(self) -> bool:
-        """Whether the agent returns a value: a headless root or a one-shot child."""
-        return self.header.kind in ("oneshot", "headless")
 
     def apply(self, event: Event) -> None:
         """Change the state by one event.
@@ -189,6 +186,7 @@ class Session:
 
     def _created(self, event: Created) -> None:
         self.header = event
+        self.returning = event.kind in ("oneshot", "headless")
 
     def _activated(self, event: Activated) -> None:
         if self.activation is not None:
@@ -248,8 +246,7 @@ class Session:
         landed = tuple([r for r in results if r is not None])
         self.calls = self.results = None
         self.transcript.append(ToolMessage(calls, landed))
-        for message in self.inbox.enter([]):
-            self._enter(message)
+        self._enter_staged()
 
     def _submitted(self, event: Submitted) -> None:
         if self.open is None or not self.returning:
@@ -280,16 +277,14 @@ class Session:
                     self._outcome(message.id, event.status, event.cause, event.detail)
         self.open = None
         self.interrupted = None
-        for message in self.inbox.enter([]):
-            self._enter(message)
+        self._enter_staged()
 
     def _discarded(self, event: Discarded) -> None:
         message = self.inbox.discard(event.id)
         if not self.returning and message.source in ASSIGNING:
             self._outcome(message.id, "cancelled", event.cause, event.detail)
         if self.open is None:
-            for staged in self.inbox.enter([]):
-                self._enter(staged)
+            self._enter_staged()
 
     def _concluded(self, event: Concluded) -> None:
         if self.open is not None or not self.returning:
@@ -320,10 +315,14 @@ class Session:
         self.transcript = shorten(self.transcript, event)
         if event.usage is not None:
             self.usage += event.usage
-        for message in self.inbox.enter([]):
-            self._enter(message)
+        self._enter_staged()
 
     # -- parts -------------------------------------------------------------------------
+
+    def _enter_staged(self) -> None:
+        if self.inbox.staged:
+            for message in self.inbox.enter([]):
+                self._enter(message)
 
     def _enter(self, message: Accepted) -> None:
         source = message.source
@@ -342,7 +341,15 @@ class Session:
     def _count_request(self, usage: Usage | None) -> None:
         total = self.usage
         if usage is None:
-            usage = _NO_USAGE
+            self.usage = Usage(
+                total.requests + 1,
+                total.input_tokens,
+                total.output_tokens,
+                total.cache_read_tokens,
+                total.cache_creation_tokens,
+                total.tool_calls,
+            )
+            return
         self.usage = Usage(
             total.requests + 1,
             _sum(total.input_tokens, usage.input_tokens),

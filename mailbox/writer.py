@@ -98,6 +98,14 @@ class Gate:
         waiting = self._now if ticket <= self._taken else self._next
         waiting.callbacks.append(callback)
 
+    def wake_at(self, ticket: int, waiters: list[Any]) -> None:
+        """End the waits of a list when a ticket is durable, or never will be."""
+        if ticket <= self.durable or self.failed is not None:
+            self._backend.wake(waiters)
+        else:
+            waiting = self._now if ticket <= self._taken else self._next
+            waiting.waiters += waiters
+
     def forget_epoch(self, session_id: str, ticket: int) -> None:
         """Forget a claim that is given back with the batch of this ticket."""
 
