@@ -280,7 +280,10 @@ class Admission:
                 f"a child of {activation.id} would be at depth {depth}, deeper than"
                 f" max_depth {activation.bound.policy.max_depth}"
             )
-        _fit(newborn.bound.policy, f"{newborn.bound.name!r}", Inbox(), [], send.content)
+        bound = newborn.bound
+        if bound.policy.inbox_bytes is not None:
+            # One message is within any `inbox_limit`.
+            _fit(bound.policy, f"{bound.name!r}", Inbox(), [], send.content)
         charged = self._forest.limiter.charge(activation)
         try:
             child = self._bear(newborn, activation, depth, charged)

@@ -101,7 +101,10 @@ class Driver:
                         activation.scope.deadline = allowance.deadline
                     if allowance.place is not None:
                         STRAND.set(allowance.begin_turn())
-                return await turn.run()
+                finish = await turn.run()
+                if finish.conclusion is not None and activation.children:
+                    finish = await turn.without_children(finish)
+                return finish
         except SendUnknownError:
             return Finish("cancelled", "drain", "the store failed")
         except (Exception, SystemExit) as error:
@@ -163,14 +166,7 @@ class _Turn:
         )
 
     async def run(self) -> Finish:
-        """Run the turn; the state may overrule what this gives."""
-        finish = await self._steps()
-        if finish.conclusion is None or not self._activation.children:
-            return finish
-        return await self._finished(finish)
-
-    async def _steps(self) -> Finish:
-        """Step until the turn is over."""
+        """Step until the turn is over; the state may overrule what this gives."""
         activation = self._activation
         forest = self._forest
         gate = forest.gate
@@ -410,7 +406,7 @@ class _Turn:
         finish = Finish("failed", cause, detail)
         return concluded_by(self._activation, finish, self._forest.ambient.now_ms())
 
-    async def _finished(self, finish: Finish) -> Finish:
+    async def without_children(self, finish: Finish) -> Finish:
         """Before an outcome is committed, no child lives (A-022, A-023).
 
         What the children spent meanwhile is in the receipt too.
