@@ -29,6 +29,7 @@ from .activation import Activation, Closing
 from .admission import Newborn, Send
 from .handle import Agent
 from .inquiry import Inquiry
+from .lending import Lending
 from .residency import Residency
 from .returning import child_outcome
 from .runtime import Runtime
@@ -266,8 +267,7 @@ class Sending:
                 # It asks nothing before its start is stored: one wait is enough.
                 lending = runtime.lending()
                 if lending.lends:
-                    async with lending:
-                        await until_gone(lending, activation)
+                    await self._lend_until_gone(lending, activation)
                 else:
                     await until_over(runtime.backend, activation, gate)
             if ticket > gate.durable:
@@ -281,6 +281,18 @@ class Sending:
                 return await self._inquiry.wait(started.message_id)
             return outcome
         return await self._told(activation)
+
+    async def _lend_until_gone(self, lending: Lending, activation: Activation) -> None:
+        """Lend a place until an agent is gone; a caller who is cancelled ends it first.
+
+        It holds the place that the caller is to have back.
+        """
+        async with lending:
+            try:
+                await until_gone(lending, activation)
+            except BaseException:
+                await self._call_off([activation.id])
+                raise
 
     async def _call_off(self, accepted: list[str]) -> None:
         """End what a call started, shielded and bounded; it is stored on return.
