@@ -82,8 +82,8 @@ FAULTS: tuple[Fault, ...] = (
         edit(
             Forest,
             "publish",
-            "    now = self.ambient.now_ms()\n",
-            "    now = self.ambient.now_ms()\n    activation.session.turn = 0\n",
+            "    if header is None:\n",
+            "    if header is None:\n        activation.session.turn = 0\n",
         ),
     ),
     fault(

@@ -43,7 +43,7 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "what is staged does not enter at the end of a turn",
         "R-038 R-150",
-        edit(Session, "_turn_ended", "self.inbox.enter([])", "()"),
+        edit(Session, "_turn_ended", "self._enter_staged()", "pass"),
     ),
     fault(
         "what is staged does not enter at the end of a turn that was stopped",
@@ -51,19 +51,19 @@ FAULTS: tuple[Fault, ...] = (
         edit(
             Session,
             "_turn_ended",
-            "self.inbox.enter([])",
-            'self.inbox.enter([]) if event.status != "cancelled" else ()',
+            "self._enter_staged()",
+            'self._enter_staged() if event.status != "cancelled" else None',
         ),
     ),
     fault(
         "what is staged does not enter after results",
         "R-037",
-        edit(Session, "_call_ended", "self.inbox.enter([])", "()"),
+        edit(Session, "_call_ended", "self._enter_staged()", "pass"),
     ),
     fault(
         "what is staged does not enter after a discard",
         "R-056",
-        edit(Session, "_discarded", "self.inbox.enter([])", "()"),
+        edit(Session, "_discarded", "self._enter_staged()", "pass"),
     ),
     fault(
         "what stays staged is lost",
@@ -291,7 +291,7 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "what is staged does not enter with a compaction",
         "R-238",
-        edit(Session, "_compacted", "self.inbox.enter([])", "()"),
+        edit(Session, "_compacted", "self._enter_staged()", "pass"),
     ),
     fault(
         "a report has another frame",
