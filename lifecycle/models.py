@@ -40,7 +40,8 @@ class Models:
             if model not in self._made:
                 self._made[model] = resolve_model(model)
             return self._made[model]
-        if not isinstance(model, Model):
+        # As `isinstance` says it of this port, which takes long about it.
+        if not (hasattr(model, "capabilities") and hasattr(model, "request")):
             raise UsageError(
                 f"a model needs capabilities and request(), unlike {model!r}"
             )

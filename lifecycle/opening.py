@@ -43,7 +43,8 @@ def open_store(store: str | os.PathLike[str] | Store) -> Store:
         if os.fspath(store) == ":memory:":
             return MemoryStore()
         return SqliteStore(store)
-    if isinstance(store, Store):
+    # Our own are known by their class, which is much sooner said.
+    if isinstance(store, (MemoryStore, SqliteStore, Store)):
         return store
     raise UsageError(f"store must be a path, ':memory:' or a Store, not {store!r}")
 

@@ -39,6 +39,7 @@ Departures = Mapping[int, int]
 """For the number of a choice the rank of who goes; all others are plain."""
 
 _PATIENCE = 20
+_FIRST = 1 << 40
 
 
 class Strategy(Protocol):
@@ -113,15 +114,15 @@ class PriorityStrategy:
 
     def choose(self, line: Sequence[int], goes_on: bool) -> int:
         """Take the highest priority, after a fall if one is due."""
-        for task in sorted(line):
-            if task not in self._priorities:
-                self._priorities[task] = self._dice.random()
-        first = max(line, key=self._priorities.__getitem__)
+        priorities = self._priorities
+        for task in sorted([task for task in line if task not in priorities]):
+            priorities[task] = self._dice.random()
+        first = max(line, key=priorities.__getitem__)
         tired = first == self._last and self._in_a_row >= self._patience
         if tired or self._steps in self._fall_at:
             self._lowest -= 1.0
-            self._priorities[first] = self._lowest
-            first = max(line, key=self._priorities.__getitem__)
+            priorities[first] = self._lowest
+            first = max(line, key=priorities.__getitem__)
         self._in_a_row = self._in_a_row + 1 if first == self._last else 1
         self._last = first
         self._steps += 1
@@ -176,6 +177,13 @@ class Choice:
     open: bool
 
 
+class _RanAt(dict[int, int]):
+    """The step at which each task ran last; who never did comes first, by number."""
+
+    def __missing__(self, task: int) -> int:
+        return task - _FIRST
+
+
 class Schedule:
     """Puts tasks in line, asks a strategy, and keeps what was chosen.
 
@@ -191,7 +199,7 @@ class Schedule:
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
-        self._ran_at: dict[int, int] = {}
+        self._ran_at: dict[int, int] = _RanAt()
         self._last = -1
         self._in_a_row = 0
         self.choices: list[Choice] = []
@@ -220,13 +228,10 @@ class Schedule:
         return {n: it.rank for n, it in enumerate(self.choices) if it.rank}
 
     def _choose(self, tasks: Sequence[int]) -> int:
-        ran_at = self._ran_at
-        line = sorted(tasks, key=lambda task: (ran_at.get(task, 0), task))
-        last = self._last
-        goes_on = last in tasks and self._in_a_row < _PATIENCE
+        line = sorted(tasks, key=self._ran_at.__getitem__)
+        goes_on = line[-1] == self._last and self._in_a_row < _PATIENCE
         if goes_on:
-            line.remove(last)
-            line.insert(0, last)
+            line.insert(0, line.pop())
         rank = self._strategy.choose(line, goes_on)
         task = line[rank]
         self.choices.append(Choice(task, rank, len(line), goes_on, self.open))

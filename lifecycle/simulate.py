@@ -7,7 +7,6 @@ the report names the seed, the law and the shortest schedule found.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +18,7 @@ import attrs
 from ..mailbox.errors import UsageError
 from .fault_plan import Faults
 from .held_loops import BackendName
-from .laws import LawBrokenError
+from .laws_log import LawBrokenError
 from .schedules import FifoStrategy
 from .simulate_draw import Trace
 from .simulate_run import (
@@ -44,8 +43,6 @@ __all__ = [
 
 Progress: TypeAlias = "Callable[[SimulationReport], None]"
 """Told after every run."""
-
-_COLLECT_EVERY = 25
 
 _FEW = 2
 _SIMPLEST_STEPS = 150_000
@@ -194,8 +191,6 @@ class _Search:
             elif ran.law is not None:
                 self._add(*self._smallest(replay, ran))
         self._whole.update(ran.digest().encode())
-        if report.runs % _COLLECT_EVERY == 0:
-            gc.collect()
         self._clock()
         if self._progress is not None:
             self._progress(report)

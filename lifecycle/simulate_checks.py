@@ -6,14 +6,15 @@ Each gives the laws that are broken, as sentences, and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from ..mailbox.events import Ended, TurnEnded
 from ..mailbox.message import AssistantMessage, UserMessage
 from ..mailbox.session import Session
-from ..mailbox.store import Entry, Reader
+from ..mailbox.store import Reader
 from .activation import Activation, Life
+from .laws import Walks
 from .readers import explain_session
 from .supervisor import Supervisor
 
@@ -169,9 +170,7 @@ def _check_account(supervisor: Supervisor) -> list[str]:
     return ["A-144 a place is held, or waited for, by nobody"]
 
 
-def check_spent(
-    supervisor: Supervisor, order: Sequence[Entry], sessions: Mapping[str, Session]
-) -> list[str]:
+def check_spent(supervisor: Supervisor, walks: Walks) -> list[str]:
     """What a run has spent is exactly what its logs hold (A-145, A-151).
 
     Whose time to start was over gave its start back, and has a turn all the same.
@@ -180,10 +179,11 @@ def check_spent(
     if account is None:
         return []
     late = {
-        entry.session
-        for entry in order
-        if isinstance(entry.event, TurnEnded) and entry.event.cause == "start-deadline"
+        name
+        for name, walk in walks.items()
+        if any(event.cause == "start-deadline" for event in walk.all(TurnEnded))
     }
+    sessions = {name: walk.session for name, walk in walks.items()}
     started = [
         name
         for name, one in sessions.items()
@@ -203,19 +203,14 @@ def check_spent(
     return broken
 
 
-def check_ended(
-    order: Sequence[Entry],
-    sessions: Mapping[str, Session],
-    resumed: Collection[str],
-    *,
-    killed: bool,
-) -> list[str]:
+def check_ended(walks: Walks, resumed: Collection[str], *, killed: bool) -> list[str]:
     """An orderly end leaves nothing open, and tells what can be told (R-179).
 
     After a kill this is so for a session whose parent is resident again.
     """
     broken = []
-    for name, session in sessions.items():
+    for name, walk in walks.items():
+        session = walk.session
         parent = session.header.parent
         if killed and (parent or name) not in resumed:
             continue
@@ -225,11 +220,10 @@ def check_ended(
             broken.append(f"R-117 {name} has no end")
         if killed and session.untold and parent is not None:
             broken.append(f"R-179 an outcome of {name} that nobody was told")
-    for entry in order:
-        event = entry.event
-        silent = isinstance(event, Ended) and not event.told
-        if silent and not killed and entry.session not in resumed:
-            broken.append(f"11 {entry.session} ended and nobody was told")
+    for name, walk in walks.items():
+        silent = any(not event.told for event in walk.all(Ended))
+        if silent and not killed and name not in resumed:
+            broken.append(f"11 {name} ended and nobody was told")
     return broken
 
 

@@ -29,7 +29,7 @@ from ..mailbox.events import (
     TurnOpened,
 )
 from ..mailbox.store import Entry
-from .simulate_opening import Note
+from .simulate_record import Note
 
 __all__ = ["Trace"]
 

@@ -13,19 +13,11 @@ import attrs
 
 from ..mailbox.errors import PersistenceUnavailableError, SendUnknownError
 from .errors import TeardownError
+from .simulate_record import Record
 from .simulate_store import SimulatedStore
 from .supervisor import Supervisor
 
-__all__ = ["Note", "Opening"]
-
-
-@attrs.frozen
-class Note:
-    """What happened beside the logs: after how many events, when, and what."""
-
-    after: int
-    at_s: float
-    text: str
+__all__ = ["Opening", "watch"]
 
 
 @attrs.define(eq=False)
@@ -89,3 +81,31 @@ class Opening:
             or bool(supervisor._residency._resuming)
             or any(one.driving for one in runtime.forest.live.values())
         )
+
+
+def watch(opening: Opening, supervisor: Supervisor, record: Record) -> None:
+    """Write down what a running supervisor promises, and who waits for it."""
+    opening.supervisor = supervisor
+    runtime = supervisor._runtime
+    stored, resume = runtime.stored, supervisor._residency.resume
+    wait = supervisor._inquiry.wait
+
+    async def watched_stored(name: str, ticket: int, key: str | None) -> None:
+        await stored(name, ticket, key)
+        record.acknowledge(name)
+
+    async def watched_resume(session_id: str) -> Any:
+        record.resumed.add(session_id)
+        opening.resumed.add(session_id)
+        return await resume(session_id)
+
+    async def watched_wait(message_id: str) -> Any:
+        opening.waits[message_id] = opening.waits.get(message_id, 0) + 1
+        try:
+            return await wait(message_id)
+        finally:
+            opening.waits[message_id] -= 1
+
+    runtime.stored = watched_stored  # type: ignore[method-assign]
+    supervisor._residency.resume = watched_resume  # type: ignore[method-assign]
+    supervisor._inquiry.wait = watched_wait  # type: ignore[method-assign]

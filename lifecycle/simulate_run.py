@@ -23,17 +23,13 @@ from ..mailbox.errors import UsageError
 from ..mailbox.store import Entry
 from . import held_loops, simulate_world
 from .fault_plan import Faults, Plan
-from .held_loops import (
-    BackendName,
-    Held,
-    HookLostError,
-    StuckError,
-    in_silence,
-    run_held,
-)
-from .laws import LawBrokenError
+from .held import Held, HookLostError, StuckError
+from .held_loops import BackendName, in_silence, run_held
+from .laws_log import LawBrokenError
 from .schedules import DepartingStrategy, Departures, Schedule, Strategy, strategy_for
-from .simulate_opening import Note
+from .simulate_judge import judge
+from .simulate_record import Note, Record
+from .simulate_recovery import left_by, recover
 from .simulate_world import StoreKind, World
 
 __all__ = ["Ran", "Replay", "Scenario", "ScenarioFunction", "as_scenario", "run_one"]
@@ -178,13 +174,12 @@ class Ran:
     def lines(self) -> list[str]:
         """Everything that happened, in order: two runs with one text are the same."""
         found: list[str] = []
-        notes = list(self.notes)
-        for place, entry in enumerate(self.order):
-            while notes and notes[0].after <= place:
-                note = notes.pop(0)
-                found.append(f"{note.at_s:.6f} {note.text}")
-            found.append(f"{entry.session} {entry.seq} {entry.event!r}")
-        found += [f"{note.at_s:.6f} {note.text}" for note in notes]
+        begin = 0
+        for note in self.notes:
+            found += map(_line, self.order[begin : note.after])
+            found.append(f"{note.at_s:.6f} {note.text}")
+            begin = note.after
+        found += map(_line, self.order[begin:])
         found.append(f"{self.steps} steps; {_ADDRESS.sub('0x', self.law or '')}")
         return found
 
@@ -193,6 +188,10 @@ class Ran:
         went = [(choice.task, choice.rank) for choice in self.schedule.choices]
         text = "\n".join([*self.lines(), repr(went)])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _line(entry: Entry) -> str:
+    return f"{entry.session} {entry.seq} {entry.event!r}"
 
 
 def run_one(
@@ -239,9 +238,14 @@ def run_one(
             worlds.append(world)
             held.explain = world._explain
             await world._play(scenario.function)
-            await world._recover()
-        for one in worlds:
-            one._finish()
+            await recover(world)
+        if not world.openings:
+            raise UsageError("the scenario never opened the world")
+        reader = left_by(world)
+        try:
+            judge(world.record, world.openings, reader)
+        finally:
+            reader.close()
 
     collecting = gc.isenabled()
     gc.disable()
@@ -255,17 +259,26 @@ def run_one(
         law, detail = _broken(error, worlds)
         stuck = isinstance(error, StuckError)
     finally:
-        if collecting:
-            gc.enable()
         for path in folders:
             shutil.rmtree(path, ignore_errors=True)
-    order = worlds[0].order if worlds else []
-    notes = worlds[0].notes if worlds else []
-    requests = len(worlds[0].requests) if worlds else 0
+    record = worlds[0].record if worlds else Record()
     if stuck:
         with in_silence():
             worlds.clear()
-    return Ran(law, detail, order, notes, schedule, plan, requests)
+    worlds.clear()
+    # What a run leaves in circles is young: to look at anything else takes far longer.
+    gc.collect(0)
+    if collecting:
+        gc.enable()
+    return Ran(
+        law,
+        detail,
+        record.order,
+        record.notes,
+        schedule,
+        plan,
+        len(record.requests),
+    )
 
 
 def _broken(error: BaseException, worlds: list[World]) -> tuple[str, str]:
@@ -274,8 +287,8 @@ def _broken(error: BaseException, worlds: list[World]) -> tuple[str, str]:
         error = error.exceptions[0]
     if isinstance(error, LawBrokenError):
         return error.law, ""
-    if worlds and worlds[0].broken:
-        return worlds[0].broken[0], ""
+    if worlds and worlds[0].record.broken:
+        return worlds[0].record.broken[0], ""
     if isinstance(error, StuckError):
         return error.kind, error.text
     # A test runner adds lines to the text of an assertion.

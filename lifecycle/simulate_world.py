@@ -1,15 +1,14 @@
 """The world of a simulated run: what a scenario has in its hands.
 
 Lives here: opening a supervisor on a simulated store, clock and model; killing it;
-planning one more fault; waiting for rest.  Everything that becomes durable passes by
-here and is written down for the trace, with what was asked of models and what was
-acknowledged.  What must hold is in `laws.py` and `simulate_checks.py`.
+planning one more fault; waiting for rest.  What came of it is in `simulate_record.py`,
+what is judged of it in `simulate_judge.py`, and what the next process makes of a kill
+in `simulate_recovery.py`.
 """
 
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,32 +21,23 @@ from anyio.lowlevel import checkpoint
 
 from ..actors.agent import AgentSpec
 from ..actors.budget import Limits
-from ..actors.model import Model
+from ..actors.model import Model, ModelRequest
 from ..actors.policy import Policy
-from ..mailbox.errors import (
-    IllegalEventError,
-    RametError,
-    UsageError,
-)
-from ..mailbox.events import Accepted, Created, RequestFailed, StepEnded, TurnEnded
+from ..mailbox.errors import RametError, UsageError
+from ..mailbox.events import Accepted
 from ..mailbox.ids import Ambient
 from ..mailbox.session import Session
 from ..mailbox.store import Batch, Entry
 from .fault_plan import Plan
-from .held_loops import Held, let_pass
-from .laws import LawBrokenError, check_laws, check_step, need
+from .held import Held
+from .held_loops import let_pass
+from .laws_log import LawBrokenError
 from .opening import open as open_supervisor
-from .simulate_checks import (
-    check_ended,
-    check_left,
-    check_registry,
-    check_resting,
-    check_spent,
-    check_wait,
-    told_by,
-)
+from .simulate_checks import check_left, check_registry, told_by
+from .simulate_judge import come_to_rest
 from .simulate_minds import SIMPLE_MIND, Interposed, sudden_tools
-from .simulate_opening import Note, Opening
+from .simulate_opening import Opening, watch
+from .simulate_record import Note, Record
 from .simulate_store import (
     Disk,
     SimulatedMemoryStore,
@@ -65,11 +55,7 @@ Party: TypeAlias = Callable[[], Awaitable[Any]]
 
 _EPOCH_S = 1_000_000_000.0
 _YEAR_S = 31_536_000.0
-_RECOVERIES = 3
 _GRACE_S = 1.0
-
-_PATIENCE_S = (0.001, 0.001, 0.1, 1.0, 30.0, 600.0, 3600.0, 86_400.0)
-"""Time passes only when nobody can run, so that any wait is a wait for rest."""
 
 
 class World:
@@ -103,20 +89,10 @@ class World:
         self.chance: random.Random = random.Random(f"disk {seed}")
         self._scope = anyio.CancelScope()
         self.openings: list[Opening] = []
-        self.order: list[Entry] = []
-        self.marks: list[int] = []
-        self.durable: dict[str, Session] = {}
-        self.notes: list[Note] = []
-        self.requests: list[Any] = []
-        self.acknowledged: list[str] = []
-        self.resumed: set[str] = set()
-        self.broken: list[str] = []
-        self.untold: bool = False
-        self._messages: set[str] = set()
-        self._statuses: dict[str, str] = {}
-        self._messages_in_order: list[Accepted] = []
-        self._children: dict[str, list[str]] = {}
-        self._everybody: list[str] = []
+        self.record: Record = Record()
+        self.order: list[Entry] = self.record.order
+        self.durable: dict[str, Session] = self.record.durable
+        self.requests: list[ModelRequest] = self.record.requests
 
     # -- for scenarios -----------------------------------------------------------------
 
@@ -179,7 +155,7 @@ class World:
                     self._watch(opening, supervisor)
                     yield supervisor
                     if rest:
-                        await self._rest(opening)
+                        await come_to_rest(self.record, opening)
         except Exception as error:
             if not opening.excuses(error):
                 raise
@@ -263,7 +239,7 @@ class World:
 
     async def rest(self) -> None:
         """Wait until nobody has anything left to do, and judge that, without faults."""
-        await self._rest(self._open_one())
+        await come_to_rest(self.record, self._open_one())
 
     async def race(self, *parties: Party) -> list[Any]:
         """Run parties at once; gives what each returned, or the `RametError` it raised.
@@ -294,21 +270,19 @@ class World:
         An `assert` inside a tool or a model only fails that call; this fails the run.
         """
         if not holds:
-            self.broken.append(": ".join([law, *map(str, about)]))
+            self.record.broken.append(": ".join([law, *map(str, about)]))
 
     def note(self, text: str) -> None:
         """Write something into the trace."""
-        self.notes.append(Note(len(self.order), self.now_s, text))
+        self.record.notes.append(Note(len(self.order), self.now_s, text))
 
     def accepted(self) -> list[Accepted]:
         """Every message that was accepted and is durable, in that order."""
-        return self._messages_in_order
+        return self.record.messages
 
     def children_of(self, parent: str | None) -> list[str]:
         """The durable children of a session, or of all of them."""
-        if parent is not None:
-            return self._children.get(parent, [])
-        return self._everybody
+        return self.record.children.get(parent, [])
 
     # -- for the run -------------------------------------------------------------------
 
@@ -332,57 +306,6 @@ class World:
                 if not self.ended_by_plan:
                     raise
                 self.note("the scenario ended with its process")
-
-    async def _recover(self) -> None:
-        """Open what is left as the next process does, and bring it to rest."""
-        self._scope = anyio.CancelScope()
-        for _ in range(_RECOVERIES):
-            last = self.openings[-1] if self.openings else None
-            if last is None or not (last.broken or self._plan.reopens):
-                return
-            broken = last.broken
-            again = self._plan.crash_again if broken else None
-            late = attrs.evolve(self._plan, crash=again, crash_again=None)
-            self._plan = attrs.evolve(late, failed_commit=None, reopens=False)
-            self.note("recovery")
-            options = dict(last.options)
-            if last.supervisor is not None:
-                options["specs"] = list(last.supervisor._runtime.specs.values())
-            async with self.open(**options) as supervisor:
-                self.openings[-1].recovery = True
-                await self._resume_roots(supervisor)
-
-    def _reader(self) -> SimulatedStore:
-        """The store that the last block left, opened for reading."""
-        store = self.openings[-1].store
-        if isinstance(store, SimulatedSqliteStore):
-            store = store.again(self._disk(Plan()))
-            store.open()
-        return store
-
-    async def _resume_roots(self, supervisor: Supervisor) -> None:
-        """What a host does after a crash: resume its roots, and repeat what had a key.
-
-        A repeat gives the same message (R-060).
-        """
-        for name, session in list(self.durable.items()):
-            header = session.header
-            over = session.concluded is not None and session.activation is None
-            if (
-                header.parent is not None
-                or over
-                or header.spec.name
-                not in {spec.name for spec in self.openings[-1].options["specs"]}
-            ):
-                continue
-            agent = await supervisor.resume(name)
-            if header.kind != "interactive":
-                continue
-            told = [it.event for it in self.order if it.session == name]
-            for event in told:
-                if isinstance(event, Accepted) and event.source == "tell" and event.key:
-                    again = await supervisor.tell(agent, event.content, key=event.key)
-                    self.need(again == event.id, "R-060 a repeat is new", event.id)
 
     async def _linger(self) -> None:
         """Widen the window in which others may come first, in some seeds."""
@@ -427,71 +350,26 @@ class World:
     def _left(self, opening: Opening) -> None:
         """The block was left: nothing is left of it."""
         if opening.supervisor is not None and not opening.store.disk.dead:
-            self.broken += check_left(opening.supervisor, planned=opening.broken)
+            self.record.broken += check_left(opening.supervisor, planned=opening.broken)
 
     def _watch(self, opening: Opening, supervisor: Supervisor) -> None:
         """Look at what can be seen only while it runs."""
-        opening.supervisor = supervisor
+        watch(opening, supervisor, self.record)
         runtime = supervisor._runtime
         runtime.models.around = lambda model: Interposed(self, opening, model)
         supervisor.register_setup(sudden_tools(self, opening))
-        stored, resume = runtime.stored, supervisor._residency.resume
-        wait = supervisor._inquiry.wait
-
-        async def watched_stored(name: str, ticket: int, key: str | None) -> None:
-            await stored(name, ticket, key)
-            self._acknowledge(name)
-
-        async def watched_resume(session_id: str) -> Any:
-            self.resumed.add(session_id)
-            opening.resumed.add(session_id)
-            return await resume(session_id)
-
-        async def watched_wait(message_id: str) -> Any:
-            opening.waits[message_id] = opening.waits.get(message_id, 0) + 1
-            try:
-                return await wait(message_id)
-            finally:
-                opening.waits[message_id] -= 1
-
-        runtime.stored = watched_stored  # type: ignore[method-assign]
-        supervisor._residency.resume = watched_resume  # type: ignore[method-assign]
-        supervisor._inquiry.wait = watched_wait  # type: ignore[method-assign]
-
-    def _acknowledge(self, name: str) -> None:
-        """Somebody was told that this is stored (law 19)."""
-        there = name in self.durable or name in self._messages
-        self.need(there, "19 acknowledged and not stored", name)
-        self.acknowledged.append(name)
 
     def _committed(self, batch: Batch) -> None:
-        """A batch is durable from this instant on."""
-        for entry in batch.entries:
-            session = self.durable.setdefault(entry.session, Session())
-            self.need(entry.seq == session.seq, "R-173 a gap", entry.session, entry.seq)
-            if isinstance(entry.event, Accepted):
-                self._messages.add(entry.event.id)
-                self._messages_in_order.append(entry.event)
-            elif isinstance(entry.event, Created):
-                if entry.event.parent is not None:
-                    self._children.setdefault(entry.event.parent, []).append(
-                        entry.session
-                    )
-                    self._everybody.append(entry.session)
-            elif isinstance(entry.event, TurnEnded):
-                self._statuses[entry.session] = entry.event.status
-            try:
-                check_step(entry.session, session, entry.event)
-                session.apply(entry.event)
-            except (IllegalEventError, LawBrokenError) as error:
-                self.broken.append(str(error))
-        self.order.extend(batch.entries)
-        self.marks.append(len(self.order))
+        """A batch is durable from this instant on: look at who lives then."""
+        record = self.record
+        record.committed(batch)
         for opening in self.openings:
             if not opening.ended and opening.supervisor is not None:
-                self.broken += check_registry(opening.supervisor)
+                record.broken += check_registry(opening.supervisor)
                 live = opening.supervisor._runtime.forest.live.values()
-                self.untold |= any(it.bound.policy.notices == "off" for it in live)
+                if not record.untold:
+                    off = any(it.bound.policy.notices == "off" for it in live)
+                    record.untold = off
 
     def _commit(self, opening: Opening, number: int) -> None:
         """A commit begins: is it the one during which the process is killed?"""
@@ -525,78 +403,3 @@ class World:
         if not opening.by_hand:
             opening.planned = True
             self._scope.cancel()
-
-    async def _rest(self, opening: Opening) -> None:
-        await self._idle(opening)
-        disk = opening.store.disk
-        plan, disk.plan = disk.plan, Plan(threaded=disk.plan.threaded)
-        opening.free.set()
-        try:
-            idle = await self._idle(opening)
-            if opening.broken or opening.supervisor is None:
-                return
-            if not idle:
-                raise LawBrokenError(f"11 nothing comes to rest\n{told_by(opening)}")
-            supervisor = opening.supervisor
-            self.broken += check_resting(
-                supervisor, self.durable, self._statuses, self.resumed
-            )
-            for message in [name for name, count in opening.waits.items() if count]:
-                self.broken += await check_wait(supervisor, message)
-        finally:
-            disk.plan = plan
-            if not disk.dead:
-                opening.free = anyio.Event()
-
-    async def _idle(self, opening: Opening) -> bool:
-        """Wait until nothing is under way; says whether that came."""
-        for seconds in _PATIENCE_S:
-            await anyio.sleep(seconds)
-            if opening.broken or not opening.busy():
-                return True
-        return False
-
-    # -- the end -----------------------------------------------------------------------
-
-    def _finish(self) -> None:
-        """Judge all that was stored, asked and promised, once everything has ended.
-
-        Raises:
-            LawBrokenError: a law was broken; it names the first one.
-        """
-        if not self.openings:
-            raise UsageError("the scenario never opened the world")
-        if self.broken:
-            raise LawBrokenError(self.broken[0])
-        reader = self._reader()
-        try:
-            sessions = check_laws(
-                reader,
-                self.requests,
-                self.order,
-                told=not self.untold,
-                orphans=self.resumed,
-            )
-        finally:
-            reader.close()
-        need(sessions == self.durable, "R-232 not what was committed")
-        lost = [one for one in self.acknowledged if one not in self._messages]
-        lost = [one for one in lost if one not in sessions]
-        need(not lost, f"19 acknowledged and lost: {lost[:3]}")
-        if not any(opening.broken or opening.stubborn for opening in self.openings):
-            made = Counter(request.session_id for request in self.requests)
-            kinds = (StepEnded, RequestFailed)
-            counted = Counter(
-                entry.session for entry in self.order if isinstance(entry.event, kinds)
-            )
-            lost = [name for name in made if made[name] != counted[name]]
-            need(not lost, f"21 a request of {lost[:1]} that no log counts")
-        only = self.openings[0]
-        if len(self.openings) == 1 and only.supervisor and not only.broken:
-            for broken in check_spent(only.supervisor, self.order, sessions):
-                raise LawBrokenError(broken)
-        if not self.openings[-1].broken:
-            killed = any(opening.broken for opening in self.openings)
-            resumed = self.openings[-1].resumed if killed else self.resumed
-            for broken in check_ended(self.order, sessions, resumed, killed=killed):
-                raise LawBrokenError(broken)

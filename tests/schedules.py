@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from ramet.lifecycle.held import Held
+from ramet.lifecycle.held import StuckError as EndlessRunError
 from ramet.lifecycle.held_loops import BackendName as Backend
-from ramet.lifecycle.held_loops import Held, run_held
-from ramet.lifecycle.held_loops import StuckError as EndlessRunError
+from ramet.lifecycle.held_loops import run_held
 from ramet.lifecycle.schedules import Schedule, WalkStrategy
 
 __all__ = ["Backend", "EndlessRunError", "run_seeded"]

@@ -57,7 +57,9 @@ Tests reach every branch of them (`make coverage` fails when not).
 """
 
 BACKEND = {
-    "lifecycle/held_loops.py": "loops of both kinds whose steps a schedule chooses",
+    "lifecycle/held_asyncio.py": "a loop of asyncio whose steps a schedule chooses",
+    "lifecycle/held_loops.py": "what asks for a thread of either runs in the loop",
+    "lifecycle/held_trio.py": "a loop of trio whose steps a schedule chooses",
     "mailbox/backend_asyncio.py": "adapter of the backend port for asyncio",
     "mailbox/backend_trio.py": "adapter of the backend port for trio",
 }

@@ -12,8 +12,9 @@ from .lifecycle.bookkeeper import BookKeeper
 from .lifecycle.contract_model import ModelContract, ModelSubject
 from .lifecycle.contract_store import StoreContract
 from .lifecycle.fault_plan import EVERY_FAULT, NO_FAULTS, Faults
-from .lifecycle.held_loops import HookLostError
-from .lifecycle.laws import LawBrokenError, check_laws
+from .lifecycle.held import HookLostError
+from .lifecycle.laws import check_laws
+from .lifecycle.laws_log import LawBrokenError
 from .lifecycle.simulate import Failure, SimulationReport, explore, simulate
 from .lifecycle.simulate_draw import Trace
 from .lifecycle.simulate_run import Scenario

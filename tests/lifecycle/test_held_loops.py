@@ -14,13 +14,8 @@ import pytest
 import trio
 from anyio.lowlevel import checkpoint
 
-from ramet.lifecycle.held_loops import (
-    BackendName,
-    Held,
-    StuckError,
-    let_pass,
-    run_held,
-)
+from ramet.lifecycle.held import Held, StuckError
+from ramet.lifecycle.held_loops import BackendName, let_pass, run_held
 from ramet.lifecycle.schedules import (
     PriorityStrategy,
     Schedule,
@@ -147,7 +142,7 @@ def test_a_task_that_only_looks_starves_nobody_under_priorities(
 def test_a_run_that_never_ends_is_given_up(
     backend: BackendName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ramet.lifecycle.held_loops.MOST_STEPS", 500)
+    monkeypatch.setattr("ramet.lifecycle.held.MOST_STEPS", 500)
 
     async def endless() -> None:
         while True:
@@ -178,7 +173,7 @@ def test_a_run_that_waits_for_nothing_is_given_up_and_says_who_waits(
 def test_a_run_that_takes_no_cancellation_is_broken_off(
     backend: BackendName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ramet.lifecycle.held_loops.MOST_STEPS", 500)
+    monkeypatch.setattr("ramet.lifecycle.held.MOST_STEPS", 500)
 
     async def stubborn() -> None:
         with anyio.CancelScope(shield=True):
@@ -269,7 +264,7 @@ def test_a_private_name_of_trio_that_is_gone_is_told(
 def test_a_loop_that_never_asks_is_told(
     backend: BackendName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ramet.lifecycle.held_loops.anyio.run", lambda *_, **__: None)
+    monkeypatch.setattr("ramet.lifecycle.held_asyncio.anyio.run", lambda *_, **__: None)
 
     with pytest.raises(HookLostError, match=f"the loop of {backend} ran, but never"):
         run_seeded(steps, backend=backend, seed=1)

@@ -159,7 +159,7 @@ def test_who_waits_for_ever_is_a_deadlock_and_who_never_ends_a_livelock(
             while True:
                 await supervisor.tell(root, "and again")
 
-    monkeypatch.setattr("ramet.lifecycle.held_loops.MOST_STEPS", 3000)
+    monkeypatch.setattr("ramet.lifecycle.held.MOST_STEPS", 3000)
     (failure,) = simulate(
         restless, seeds=[2], backend=backend, faults=NO_FAULTS, shrink=False
     ).failures

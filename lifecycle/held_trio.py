@@ -1,0 +1,129 @@
+"""The loop of trio with a schedule in the place of chance.
+
+Lives here: what lets a schedule choose each step of a run on trio.  It stands on
+private names, since trio has no public ones: this is the only file that knows them, and
+a release without them is told apart from a fault in what is run (`HookLostError`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+import anyio
+import trio
+import trio.testing
+
+from .held import Held, HookLostError
+
+__all__ = ["run_trio"]
+
+_ROUND = 16
+"""Steps until trio gets to look at files and signals."""
+
+
+class _Dice(Random):
+    """What trio takes for its dice: the shuffle of a batch leaves one task in it.
+
+    Trio hands over the tasks that can run in the order of their making, and runs what
+    it gets back.  The others go back into the queue, so that each step is a choice.
+    """
+
+    hook: _Hook
+
+    def shuffle(self, x: Any) -> None:
+        """Leave the one that goes next."""
+        self.hook.begin(x)
+
+
+class _Hook(trio.abc.Instrument):
+    """Has each step of a run of trio chosen.
+
+    Trio looks at deadlines and files between any two batches.  While time stands still
+    and nobody waits for a file, that is for nothing, so that a batch is filled up again
+    for a few steps before trio gets to look.
+    """
+
+    def __init__(self, held: Held, clock: trio.testing.MockClock, context: Any) -> None:
+        self._held = held
+        self._clock = clock
+        self._context = context
+        self._number = held.numbers.__getitem__
+        self._batch: list[Any] = []
+        self._queue: Any = None
+        self._deadline: Callable[[], float]
+        self._left = 0
+        self._now = 0.0
+        held.now = lambda: self._now
+
+    def before_run(self) -> None:
+        """Learn where trio keeps who can run, and what is due when."""
+        runner = self._context.runner
+        self._queue, self._deadline = runner.runq, runner.deadlines.next_deadline
+
+    def begin(self, batch: list[Any]) -> None:
+        """Leave one task in a new batch."""
+        self._batch = batch
+        self._left = _ROUND
+        self._now = self._clock.current_time()
+        if batch:
+            index = self._held.choose([*map(self._number, batch)])
+            chosen = batch.pop(index)
+            self._queue.extend(batch)
+            batch[:] = [chosen]
+        elif self._deadline() == float("inf"):
+            self._held.idle()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Put the one that goes next into the batch, unless something else is due."""
+        queue = self._queue
+        self._left -= 1
+        if not queue or self._left < 0 or self._deadline() <= self._now:
+            return
+        if len(queue) == 1:
+            chosen = queue.popleft()
+            self._held.choose((self._number(chosen),))
+        else:
+            index = self._held.choose([*map(self._number, queue)])
+            chosen = queue[index]
+            del queue[index]
+        self._batch.append(chosen)
+
+    def before_io_wait(self, timeout: float) -> None:
+        """Time passes only when nobody can run, nor waits for steps to pass."""
+        if not self._queue:
+            self._held.pass_on()
+
+
+@contextmanager
+def _held_by(held: Held, clock: trio.testing.MockClock) -> Iterator[_Hook]:
+    from trio._core import _run
+
+    run: Any = _run
+    names = ("_r", "_ALLOW_DETERMINISTIC_SCHEDULING", "GLOBAL_RUN_CONTEXT")
+    missing = [name for name in names if not hasattr(run, name)]
+    if missing:
+        raise HookLostError(
+            f"trio {trio.__version__} has no {', '.join(missing)} in trio._core._run,"
+            " on which its schedule is held to a seed; use another release of it, or"
+            " mend lifecycle/held_trio.py"
+        )
+    dice = _Dice(0)
+    dice.hook = hook = _Hook(held, clock, run.GLOBAL_RUN_CONTEXT)
+    before = run._r, run._ALLOW_DETERMINISTIC_SCHEDULING
+    run._r, run._ALLOW_DETERMINISTIC_SCHEDULING = dice, True
+    try:
+        yield hook
+    finally:
+        run._r, run._ALLOW_DETERMINISTIC_SCHEDULING = before
+
+
+def run_trio(function: Callable[[], Awaitable[None]], held: Held) -> None:
+    """Run a function to its end on a loop that asks who goes next."""
+    clock = trio.testing.MockClock(autojump_threshold=0)
+    held.event = trio.Event
+    with _held_by(held, clock) as hook:
+        options = {"clock": clock, "instruments": [hook]}
+        anyio.run(function, backend="trio", backend_options=options)
