@@ -11,7 +11,8 @@ import asyncio
 import contextvars
 import selectors
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeAlias
+from operator import attrgetter
+from typing import Any
 
 import anyio
 
@@ -55,29 +56,41 @@ class _VirtualSelector(selectors.SelectSelector):
 
 
 class _Step(asyncio.Handle):
-    """A task's step that is due."""
+    """A task's step that is due.  The loop's own queue never holds it."""
 
-    __slots__ = ("_due",)
+    __slots__ = ("args", "callback", "context", "due", "number")
 
     def __init__(
         self,
-        due: list[_Due],
+        due: list[_Step],
+        number: int,
+        context: contextvars.Context,
         callback: Callable[..., object],
         args: Sequence[Any],
-        loop: _HeldLoop,
-        context: contextvars.Context,
     ) -> None:
-        super().__init__(callback, args, loop, context)
-        self._due = due
+        self.due = due
+        self.number = number
+        self.context = context
+        self.callback = callback
+        self.args = args
 
     def cancel(self) -> None:
         """Take it back."""
-        super().cancel()
-        self._due[:] = [one for one in self._due if one[1] is not self]
+        self.due[:] = [one for one in self.due if one is not self]
+
+    def cancelled(self) -> bool:
+        """Whether it is due no more."""
+        return self not in self.due
+
+    def get_context(self) -> contextvars.Context:
+        """In which context it runs."""
+        return self.context
+
+    def __repr__(self) -> str:
+        return f"<step of task {self.number}>"
 
 
-_Due: TypeAlias = "tuple[int, _Step, contextvars.Context, Callable[..., object], Any]"
-"""A step that is due: the number of its task, and how it is called."""
+_STEP = attrgetter("number")
 
 
 class _HeldLoop(asyncio.SelectorEventLoop):
@@ -91,7 +104,7 @@ class _HeldLoop(asyncio.SelectorEventLoop):
     def __init__(self, held: Held) -> None:
         self._virtual = _VirtualSelector(held)
         self._held = held
-        self._due: list[_Due] = []
+        self._due: list[_Step] = []
         self._places = contextvars.Context()
         held.now, held.event = self.time, asyncio.Event
         super().__init__(self._virtual)
@@ -109,8 +122,9 @@ class _HeldLoop(asyncio.SelectorEventLoop):
             return super().call_soon(callback, *args, context=context)
         if context is None:
             context = contextvars.copy_context()
-        step = _Step(self._due, callback, args, self, context)
-        self._due.append((self._held.numbers[task], step, context, callback, args))
+        number = self._held.numbers[task]
+        step = _Step(self._due, number, context, callback, args)
+        self._due.append(step)
         super().call_soon(self._take_step, context=self._places)
         return step
 
@@ -132,14 +146,13 @@ class _HeldLoop(asyncio.SelectorEventLoop):
     def _take_step(self) -> None:
         due = self._due
         if len(due) > 1:
-            index = self._held.choose([one[0] for one in due])
-            _, _, context, callback, args = due.pop(index)
+            step = due.pop(self._held.choose([*map(_STEP, due)]))
         elif due:
-            number, _, context, callback, args = due.pop()
-            self._held.choose((number,))
+            step = due.pop()
+            self._held.choose((step.number,))
         else:
             return
-        context.run(callback, *args)
+        step.context.run(step.callback, *step.args)
 
 
 def run_asyncio(function: Callable[[], Awaitable[None]], held: Held) -> None:

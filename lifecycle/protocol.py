@@ -127,10 +127,12 @@ class _Host:
         for _ in range(dice.randrange(1, 8)):
             await play.pause(dice.choice((1, 6, 6)))
             operation = dice.choice(self._operations)
-            with anyio.CancelScope() as scope:
-                if dice.random() < 0.2:
+            if dice.random() < 0.2:
+                with anyio.CancelScope() as scope:
                     count = dice.randrange(8)
                     self._outside.start_soon(_later, count, scope.cancel)
+                    await _refusable(operation())
+            else:
                 await _refusable(operation())
 
     # -- who is there ------------------------------------------------------------------

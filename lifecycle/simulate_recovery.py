@@ -12,14 +12,12 @@ import anyio
 import attrs
 
 from ..mailbox.events import Accepted
-from .fault_plan import Plan
-from .simulate_store import SimulatedSqliteStore, SimulatedStore
 from .supervisor import Supervisor
 
 if TYPE_CHECKING:
     from .simulate_world import World
 
-__all__ = ["left_by", "recover"]
+__all__ = ["recover"]
 
 _RECOVERIES = 3
 
@@ -61,12 +59,3 @@ async def _resume_roots(world: World, supervisor: Supervisor) -> None:
             if event.source == "tell" and event.key:
                 again = await supervisor.tell(agent, event.content, key=event.key)
                 world.need(again == event.id, "R-060 a repeat is new", event.id)
-
-
-def left_by(world: World) -> SimulatedStore:
-    """The store that the last block left, opened for reading."""
-    store = world.openings[-1].store
-    if isinstance(store, SimulatedSqliteStore):
-        store = store.again(world._disk(Plan()))
-        store.open()
-    return store

@@ -29,7 +29,7 @@ from .laws_log import LawBrokenError
 from .schedules import DepartingStrategy, Departures, Schedule, Strategy, strategy_for
 from .simulate_judge import judge
 from .simulate_record import Note, Record
-from .simulate_recovery import left_by, recover
+from .simulate_recovery import recover
 from .simulate_world import StoreKind, World
 
 __all__ = ["Ran", "Replay", "Scenario", "ScenarioFunction", "as_scenario", "run_one"]
@@ -241,7 +241,7 @@ def run_one(
             await recover(world)
         if not world.openings:
             raise UsageError("the scenario never opened the world")
-        reader = left_by(world)
+        reader = world.openings[-1].store.reader()
         try:
             judge(world.record, world.openings, reader)
         finally:
