@@ -1,13 +1,14 @@
 """`ramet check`: what is wrong in a supervisor script, without running it.
 
 Lives here: the command: which files are read, how findings are shown, and the exit
-status.  What is wrong is said by `script_check.py`.
+status.  About a sound script it says nothing.  What is wrong is said by `script_check.py`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator
 
 import attrs
@@ -30,8 +31,8 @@ def add_parser(
         "check",
         description="what is wrong in a supervisor script, without running it",
         epilog=(
-            "It exits with 0 when nothing was found, with 1 when something was, and"
-            " with 2 when a file cannot be read.  A line that ends with the comment"
+            "It prints nothing and exits with 0 when nothing was found, exits with 1"
+            " when something was, and with 2 when a file cannot be read.  A line that ends with the comment"
             " `# ramet: ignore[CODE]` is excused from that finding."
         ),
     )
@@ -57,7 +58,10 @@ def _run(arguments: argparse.Namespace) -> int:
         screen.text(json.dumps(document, indent=2))
         return 1 if wrong else 0
     for path, findings in found.items():
-        screen.show(_lines(path, findings, screen.width))
+        if findings:
+            screen.show(_lines(path, findings, screen.width))
+    if not wrong:
+        _reassure(len(found))
     return 1 if wrong else 0
 
 
@@ -72,10 +76,14 @@ def _lines(path: str, findings: list[Finding], width: int | None) -> Iterator[Li
         blank: Line = (("    ", ""),)
         yield from paragraph(blank, one_line(one.text), "", width)
         yield from paragraph(blank, one_line(one.remedy), "note", width)
-    if findings:
-        yield ((f"{name}: {plural(len(findings), 'finding')}", "bad"),)
-    else:
-        yield ((f"{name}: nothing found", "good"),)
+    yield ((f"{name}: {plural(len(findings), 'finding')}", "bad"),)
+
+
+def _reassure(scripts: int) -> None:
+    """Tell a person who waits at a terminal that it is over; nobody else needs it."""
+    told = Screen(sys.stderr)
+    if told.terminal:
+        told.show([((f"nothing found in {plural(scripts, 'script')}", "good"),)])
 
 
 def _read(path: str) -> bytes:

@@ -1,10 +1,12 @@
 """Kills: a script of more than thirty agents, killed at a write to its store, resumed.
 
 Lives here: the script, a store that kills its process at the n-th commit, and what must
-hold afterwards: the result is that of an undisturbed run, and no answer that had been
-accepted was asked for again, counted at the model.
+hold afterwards: the result is that of an undisturbed run, no answer that had been
+accepted was asked for again, counted at the model, and the journal is whole.
 
     python -m tests.lifecycle.script_kills --points 50
+
+kills at fifty writes on each backend, and says how long that took.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -29,11 +33,26 @@ from ramet import SqliteReader, SqliteStore
 from ramet.lifecycle.runs import Run, check_replay, runs
 from ramet.lifecycle.script import ScriptRun
 from ramet.lifecycle.script_file import ScriptFile
-from ramet.mailbox.events import Accepted, Concluded, TurnEnded, TurnOpened
+from ramet.mailbox.events import (
+    Accepted,
+    Concluded,
+    Journaled,
+    TurnEnded,
+    TurnOpened,
+)
 from ramet.mailbox.message import AssistantMessage, ToolMessage, UserMessage
 from ramet.mailbox.store import Batch
 
-__all__ = ["Killed", "killed_at", "main", "resumed", "undisturbed", "writes_of"]
+__all__ = [
+    "Killed",
+    "Point",
+    "killed_at",
+    "main",
+    "points_of",
+    "resumed",
+    "undisturbed",
+    "unpaired",
+]
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
@@ -163,21 +182,59 @@ def _calls(name: str, arguments: dict[str, Any]) -> ramet.ModelResponse:
 # -- runs of it ------------------------------------------------------------------------
 
 
-class KillingStore(SqliteStore):
-    """Kills its process at the n-th commit: an odd one before it, an even one after."""
+BACKENDS = ("asyncio", "trio")
 
-    def __init__(self, path: Path, at: int) -> None:
+
+@attrs.frozen
+class Point:
+    """When a process dies: before or after which of its writes, on which backend."""
+
+    write: int
+    after: bool
+    backend: str
+
+    def __str__(self) -> str:
+        moment = "after" if self.after else "before"
+        return f"{moment} write {self.write} on {self.backend}"
+
+
+def points_of(count: int, points: int, backends: Sequence[str]) -> list[Point]:
+    """Points spread evenly over a run: different writes, as long as there are enough.
+
+    Args:
+        count: how many writes a run has; its last one is left out, since the run is
+            over by then.
+        points: how many are wanted.
+        backends: each in its turn.
+    """
+    moments = 2 * (count - 1)
+    if points > moments:
+        raise ValueError(f"a run of {count} writes has {moments} points")
+    chosen = [n * moments // points for n in range(points)]
+    return [
+        Point(one // 2 + 1, one % 2 == 1, backends[n % len(backends)])
+        for n, one in enumerate(chosen)
+    ]
+
+
+class KillingStore(SqliteStore):
+    """Kills its process before or after a commit, unless that is `None`."""
+
+    def __init__(self, path: Path, point: Point | None) -> None:
         super().__init__(path)
         self.writes = 0
-        self._at = at
+        self._point = point
 
     def append(self, batch: Batch) -> None:
         """Store a batch, or die."""
         self.writes += 1
-        if self.writes == self._at and self.writes % 2:
-            os.kill(os.getpid(), signal.SIGKILL)
+        self._die(after=False)
         super().append(batch)
-        if self.writes == self._at:
+        self._die(after=True)
+
+    def _die(self, *, after: bool) -> None:
+        point = self._point
+        if point is not None and (point.write, point.after) == (self.writes, after):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -219,38 +276,55 @@ async def _run(store: SqliteStore, asked: Path, path: Path) -> Any:
 
 
 def undisturbed(folder: Path) -> tuple[Any, int]:
-    """The result of a run that nobody kills, and how many writes it makes."""
-    store = KillingStore(folder / "whole.db", 0)
-    asked = folder / "whole.txt"
-    value = anyio.run(_run, store, asked, folder / "nothing.db")
-    return value, store.writes
+    """The result of a run that nobody kills, and how many writes it has at the least.
+
+    What is stored together depends on the moment, so that not every run has as many.
+    """
+    counts, values = [], []
+    for backend in BACKENDS:
+        store = KillingStore(folder / f"whole-{backend}.db", None)
+        run = partial(_run, store, folder / "whole.txt", folder / "nothing.db")
+        values.append(anyio.run(run, backend=backend))
+        counts.append(store.writes)
+    assert values[0] == values[1]
+    return values[0], min(counts)
 
 
 @attrs.frozen
 class Killed:
     """What a kill left: the store, what was asked, and which prompts were answered."""
 
+    point: Point
     store: Path
     asked: Path
     before: list[str]
     answered: frozenset[str]
 
 
-def killed_at(folder: Path, write: int) -> Killed:
-    """Run the script in a process of its own that is killed at a write."""
-    store, asked = folder / f"{write}.db", folder / f"{write}.txt"
-    words = [sys.executable, "-m", "tests.lifecycle.script_kills", "--child"]
-    path = os.pathsep.join((str(PROJECT), str(PROJECT / "src")))
-    done = subprocess.run(
-        [*words, str(store), str(asked), "--write", str(write)],
-        cwd=PROJECT,
-        env={**os.environ, "PYTHONPATH": path},
-        check=False,
-        capture_output=True,
-        timeout=120,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    return Killed(store, asked, _lines(asked), _answered(store))
+def killed_at(folder: Path, point: Point) -> Killed:
+    """Run the script in a process of its own that is killed at a point.
+
+    A run that had fewer writes than that, and came to its end, is killed earlier.
+    """
+    for earlier in (0, 3, 6, 9):
+        found = attrs.evolve(point, write=max(1, point.write - earlier))
+        name = f"{found}".replace(" ", "-")
+        store, asked = folder / f"{name}.db", folder / f"{name}.txt"
+        words = [sys.executable, "-m", "tests.lifecycle.script_kills", "--child"]
+        path = os.pathsep.join((str(PROJECT), str(PROJECT / "src")))
+        moment = "after" if found.after else "before"
+        done = subprocess.run(
+            [*words, str(store), str(asked), str(found.write), moment, found.backend],
+            cwd=PROJECT,
+            env={**os.environ, "PYTHONPATH": path},
+            check=False,
+            capture_output=True,
+            timeout=120,
+        )
+        if done.returncode == -signal.SIGKILL:
+            return Killed(found, store, asked, _lines(asked), _answered(store))
+        assert done.returncode == 0, done.stderr.decode()
+    raise AssertionError(f"a run ended before it could be killed {point}")
 
 
 def resumed(killed: Killed) -> tuple[Any, list[str]]:
@@ -260,9 +334,30 @@ def resumed(killed: Killed) -> tuple[Any, list[str]]:
         SqliteStore(killed.store),
         killed.asked,
         killed.store,
-        backend="trio" if len(killed.before) % 2 else "asyncio",
+        backend=killed.point.backend,
     )
     return value, _lines(killed.asked)[len(killed.before) :]
+
+
+def unpaired(store: Path) -> list[str]:
+    """Calls and groups of a run's journal that have no end, or more than one."""
+    reader = SqliteReader(store)
+    *_, run = runs(reader)
+    found = []
+    for name, begin in (("call", "queued"), ("group", "started")):
+        begun: list[str] = []
+        ended: Counter[str] = Counter()
+        for event in reader.load(run.id):
+            if not isinstance(event, Journaled):
+                continue
+            if event.kind == f"{name}.{begin}":
+                begun.append(json.loads(event.data)[name])
+            elif event.kind == f"{name}.ended":
+                ended[json.loads(event.data)[name]] += 1
+        found += [f"{one}: {ended[one]} ends" for one in begun if ended[one] != 1]
+        found += [f"{one} never began" for one in ended if one not in begun]
+    reader.close()
+    return found
 
 
 def _lines(path: Path) -> list[str]:
@@ -301,44 +396,40 @@ def _answered(store: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def writes_of(count: int, points: int) -> list[int]:
-    """Write numbers to be killed at, spread over all of them, odd and even."""
-    step = max(count / points, 1)
-    chosen = {min(count - 1, max(1, round(step * n) + n % 2)) for n in range(points)}
-    return sorted(chosen)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Kill and resume at many writes; gives 0 when all is as it must be."""
     parser = argparse.ArgumentParser(prog="python -m tests.lifecycle.script_kills")
-    parser.add_argument("--points", type=int, default=50)
-    parser.add_argument("--child", nargs=2, metavar=("STORE", "ASKED"))
-    parser.add_argument("--write", type=int, default=0)
+    parser.add_argument("--points", type=int, default=50, help="on each backend")
+    parser.add_argument("--child", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.child is not None:
-        store = Path(options.child[0])
-        anyio.run(
-            _run, KillingStore(store, options.write), Path(options.child[1]), store
-        )
-        return 1
-    bad = 0
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        value, count = undisturbed(folder)
-        chosen = writes_of(count, options.points)
-        for write in chosen:
-            killed = killed_at(folder, write)
-            again, asked = resumed(killed)
-            twice = killed.answered.intersection(asked)
-            good = again == value and not twice
-            bad += not good
-            said = "good" if good else f"BAD: {again != value=} {sorted(twice)}"
-            print(
-                f"write {write} of {count}: {len(killed.answered)} answered,"
-                f" {len(asked)} asked again: {said}",
-                flush=True,
-            )
-    print(f"{len(chosen)} kills, {bad} bad")
+        store, asked, write, moment, backend = options.child
+        point = Point(int(write), moment == "after", backend)
+        run = partial(_run, KillingStore(Path(store), point), Path(asked), Path(store))
+        anyio.run(run, backend=backend)
+        return 0
+    bad = kills = 0
+    began = time.monotonic()
+    for backend in BACKENDS:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            value, count = undisturbed(folder)
+            for point in points_of(count, options.points, [backend]):
+                killed = killed_at(folder, point)
+                again, asked = resumed(killed)
+                faults = sorted(killed.answered.intersection(asked))
+                faults += unpaired(killed.store)
+                if again != value:
+                    faults.append("another result")
+                bad += bool(faults)
+                kills += 1
+                said = f"BAD: {'; '.join(faults)}" if faults else "good"
+                print(
+                    f"{killed.point}, of {count}: {len(killed.answered)} answered,"
+                    f" {len(asked)} asked again: {said}",
+                    flush=True,
+                )
+    print(f"{kills} kills, {bad} bad, in {time.monotonic() - began:.0f} s")
     return 1 if bad else 0
 
 

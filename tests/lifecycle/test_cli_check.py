@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from ramet.lifecycle.cli import main
-from tests.lifecycle.commands import at_terminal, command
+from tests.lifecycle.commands import FakeTerminal, at_terminal, command
+from tests.lifecycle.test_script_check import BAD as BAD_ONES
+from tests.lifecycle.test_script_check import GOOD as GOOD_ONES
+from tests.lifecycle.test_script_check import PROJECT, expected
 
 Printed = pytest.CaptureFixture[str]
 
@@ -35,11 +40,47 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_good_script_is_told_so_and_the_status_is_0(capsys: Printed) -> None:
+def test_of_a_good_script_nothing_is_said_and_the_status_is_0(capsys: Printed) -> None:
     assert main(["check", "good.py"]) == 0
-    printed = capsys.readouterr()
-    assert printed.out == "good.py: nothing found\n"
-    assert printed.err == ""
+    assert capsys.readouterr() == ("", "")
+
+
+def test_every_good_script_is_silent_in_the_command(here: Path) -> None:
+    names = []
+    for number, text in enumerate(GOOD_ONES.values()):
+        names.append(f"sound{number}.py")
+        (here / names[-1]).write_text(text, encoding="utf-8")
+    names += [str(path) for path in sorted((PROJECT / "examples").glob("*.py"))]
+    assert len(names) >= 20
+    found = command("check", *names, cwd=here)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+
+
+def test_every_bad_script_is_told_of_by_line_and_code_in_the_command(
+    here: Path,
+) -> None:
+    wanted, names = [], []
+    for number, text in enumerate(BAD_ONES.values()):
+        names.append(f"wrong{number}.py")
+        (here / names[-1]).write_text(text, encoding="utf-8")
+        wanted += [(names[-1], str(line), code) for line, code in expected(text)]
+    assert len(names) >= 30
+    found = command("check", *names, cwd=here)
+    assert (found.returncode, found.stderr) == (1, "")
+    told = re.findall(r"^([\w.]+):(\d+):\d+  ([\w-]+)$", found.stdout, re.MULTILINE)
+    assert told == wanted
+
+
+def test_a_person_who_waits_is_told_that_nothing_was_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: Printed
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(sys, "stderr", seen := FakeTerminal())
+    assert main(["check", "good.py", "good.py"]) == 0
+    assert main(["check", "bad.py", "good.py"]) == 1
+    assert main(["check", "good.py", "--json"]) == 0
+    assert seen.getvalue() == "nothing found in 1 script\n"
+    assert capsys.readouterr().out.startswith("bad.py:6:5  not-awaited\n")
 
 
 def test_findings_have_place_code_text_and_remedy_and_the_status_is_1(
@@ -54,7 +95,6 @@ def test_findings_have_place_code_text_and_remedy_and_the_status_is_1(
         "    'went' is no member of the choice of line 7: this branch is never taken\n"
         "    its members are 'go', 'stop'\n"
         "bad.py: 2 findings\n"
-        "good.py: nothing found\n"
     )
     # Nothing was run, imported or written.
     assert sorted(path.name for path in here.iterdir()) == ["bad.py", "good.py"]
@@ -122,9 +162,7 @@ def test_the_command_runs_by_its_entry_point_and_is_in_the_help(here: Path) -> N
     assert (found.returncode, found.stderr) == (1, "")
     assert "bad.py:6:5  not-awaited" in found.stdout
     assert "check     what is wrong in a supervisor script" in command(cwd=here).stdout
-    status, shown = at_terminal("check", "good.py", cwd=here)
-    assert status == 0
-    assert "good.py: nothing found" in shown
+    assert at_terminal("check", "good.py", cwd=here) == (0, "")
 
 
 def test_a_narrow_terminal_gets_whole_words(here: Path) -> None:
