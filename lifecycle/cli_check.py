@@ -1,7 +1,8 @@
 """`ramet check`: what is wrong in a supervisor script, without running it.
 
 Lives here: the command: which files are read, how findings are shown, and the exit
-status.  About a sound script it says nothing.  What is wrong is said by `script_check.py`.
+status.  About a sound script it says nothing.  What is wrong is said by
+`script_check.py`.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def add_parser(
         description="what is wrong in a supervisor script, without running it",
         epilog=(
             "It prints nothing and exits with 0 when nothing was found, exits with 1"
-            " when something was, and with 2 when a file cannot be read.  A line that ends with the comment"
-            " `# ramet: ignore[CODE]` is excused from that finding."
+            " when something was, and with 2 when a file cannot be read.  A line that"
+            " ends with the comment `# ramet: ignore[CODE]` is excused from that one."
         ),
     )
     parser.add_argument("scripts", nargs="+", metavar="SCRIPT.py")

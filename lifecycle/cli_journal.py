@@ -14,6 +14,10 @@ from .cli_text import Cell, one_line
 __all__ = ["journal_line"]
 
 
+_SEEN_S = 0.05
+"""A shorter time prints as none."""
+
+
 def journal_line(kind: str, text: str) -> tuple[list[Cell], str]:
     """The pieces of a line, and the text that it shows as much of as there is room.
 
@@ -56,8 +60,21 @@ def _ended(data: dict[str, Any]) -> tuple[list[Cell], str]:
     if data["replayed"]:
         cells.append((" replayed", "mark"))
     else:
-        cells.append((f" in {data['duration_ms'] / 1000:.1f}s", "dim"))
+        cells.append((f" in {data['duration_ms'] / 1000:.1f}s{_waited(data)}", "dim"))
     return cells, data["text"] or ""
+
+
+def _waited(data: dict[str, Any]) -> str:
+    """How long it stood in a queue, where that can be seen; earlier journals say not.
+
+    What came to an agent that never ran waited to its end.
+    """
+    if "waited_ms" not in data or data["session"] is None:
+        return ""
+    if data["waited_ms"] is None:
+        return ", and never ran"
+    waited_s = data["waited_ms"] / 1000
+    return f", of which it waited {waited_s:.1f}s" if waited_s >= _SEEN_S else ""
 
 
 def _log(data: dict[str, Any]) -> tuple[list[Cell], str]:
@@ -76,6 +93,12 @@ def _group_started(data: dict[str, Any]) -> tuple[list[Cell], str]:
 
 
 def _group_ended(data: dict[str, Any]) -> tuple[list[Cell], str]:
+    if data.get("cut"):
+        calls = [f"{number} {status}" for status, number in data["calls"].items()]
+        cells: list[Cell] = [("group ", "title"), (f"of {int(data['size'])} ", "dim")]
+        cells.append(("was cut off", "note"))
+        cells.append((f"; its calls: {one_line(', '.join(calls) or 'none')}", "dim"))
+        return cells, ""
     counts = [
         f"{data[status]} {status}"
         for status in ("completed", "failed", "cancelled")

@@ -18,7 +18,7 @@ from ..actors.errors import DeclarationError
 from ..mailbox.backend import Backend
 from .errors import GroupFailureError
 from .items import Bound
-from .journal import Journal, closes_data
+from .journal import Journal, closes_data, group_data
 from .places import Lane, Places
 from .replay import Replay
 from .script_exit import ends_the_run
@@ -93,7 +93,13 @@ async def run_group(
     diverged = places.diverged
     journal.note(
         "group.started",
-        {"group": group, "place": list(steps), "size": len(members)},
+        {
+            "group": group,
+            "place": list(steps),
+            "lane": list(lane.sequence),
+            "within": group_data(lane.group),
+            "size": len(members),
+        },
     )
     lanes: list[Lane] = []
     for index, member in enumerate(members):

@@ -7,6 +7,7 @@ and never copied (A-159).  What is read from a journal again is `recorded.py`'s.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -22,12 +23,20 @@ from .activation import Life
 from .declaration import Declaration
 from .handle import Agent
 from .places import Place, Steps
-from .recorded import FOREVER, Unended
+from .recorded import CUT_OFF, FOREVER, Unended, UnendedGroup
 
 if TYPE_CHECKING:
     from .supervisor import Supervisor
 
-__all__ = ["CallJournal", "Journal", "closes_data", "end_of_unended", "ended_data"]
+__all__ = [
+    "CallJournal",
+    "Journal",
+    "closes_data",
+    "end_of_cut_group",
+    "end_of_unended",
+    "ended_data",
+    "group_data",
+]
 
 _TEXT = 2000
 """How many characters of an error's text the journal keeps."""
@@ -145,12 +154,11 @@ class CallJournal:
 
     def _named(self) -> dict[str, Any]:
         """What names a call in each of its events."""
-        group = self.place.group
         return {
             "call": self.id,
             "label": self.declared.label,
             "phase": self.place.phase,
-            "group": None if group is None else {"id": group[0], "index": group[1]},
+            "group": group_data(self.place.group),
         }
 
     def tell(self, code: str, text: str, **data: Any) -> None:
@@ -158,7 +166,10 @@ class CallJournal:
         self.journal.tell(code, text, call=self.id, **data)
 
     def started(self, session: str, message: str, key: str) -> None:
-        """Write `call.started`, in the span in which the agent came to be."""
+        """Write `call.started`, in the span in which the agent came to be.
+
+        It may have to wait for its place: how long, `call.ended` says (`waited_ms`).
+        """
         self.attempt += 1
         self.session, self.message = session, message
         self.journal.note(
@@ -197,6 +208,7 @@ class CallJournal:
                 "session": self.session or outcome.session_id or None,
                 "message": self.message or outcome.message_id or None,
                 "duration_ms": max(0, self.journal.now_ms - self.began_ms),
+                "waited_ms": None if replayed else _waited_ms(session),
             },
         )
 
@@ -232,6 +244,11 @@ class CallJournal:
                 errors=errors,
             )
         self.tell("choice", f"member {index} was chosen", member=index, source=source)
+
+
+def group_data(group: tuple[str, int] | None) -> dict[str, Any] | None:
+    """How an event names the group that it stands in, and the member of it."""
+    return None if group is None else {"id": group[0], "index": group[1]}
 
 
 def closes_data(lane: Steps, after: int) -> dict[str, Any]:
@@ -284,7 +301,32 @@ def end_of_unended(
         "session": one.session,
         "message": one.message,
         "duration_ms": max(0, ended - one.at),
+        "waited_ms": _waited_ms(session),
     }
+
+
+def end_of_cut_group(group: UnendedGroup) -> dict[str, Any]:
+    """The `group.ended` of a group whose process ended before it could be written.
+
+    What its members gave is not known then; how its calls ended is.
+    """
+    data: dict[str, Any] = {
+        "group": group.started["group"],
+        "place": group.started["place"],
+        "size": group.started["size"],
+        CUT_OFF: True,
+        "calls": dict(Counter(filter(None, group.calls.values()))),
+    }
+    if group.closes is not None:
+        data["closes"] = closes_data(*group.closes)
+    return data
+
+
+def _waited_ms(session: Session | None) -> int | None:
+    """How long an agent stood in the queue before it ran; `None`: it never did."""
+    if session is None or session.began_at is None:
+        return None
+    return max(0, session.began_at - session.header.at)
 
 
 def _digests(session: Session | None) -> dict[str, str | None]:

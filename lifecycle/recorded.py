@@ -10,7 +10,7 @@ for.  It reads events and nothing else; whether a record proves its value is for
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
@@ -20,6 +20,7 @@ from ..mailbox.events import Event, Journaled
 from .places import Steps, attempt_of
 
 __all__ = [
+    "CUT_OFF",
     "ENDED",
     "FOREVER",
     "JOURNAL",
@@ -28,6 +29,7 @@ __all__ = [
     "Recorded",
     "RecordedCall",
     "Unended",
+    "UnendedGroup",
     "read_recorded",
 ]
 
@@ -35,8 +37,13 @@ STARTED = "run.started"
 RESUMED = "run.resumed"
 ENDED = "run.ended"
 
+CUT_OFF = "cut"
+"""The name in `group.ended` that says that its process ended before the group."""
+
 JOURNAL = 1
 """The version of the journal; a run of 0.1.0 has none, and no calls in it."""
+
+_REFUSED = "replay-contract-failure"
 
 FOREVER = 2**53 - 1
 """Stands for the end of what has not ended."""
@@ -87,6 +94,34 @@ class Unended:
 
 
 @attrs.define
+class UnendedGroup:
+    """A group whose end is not in the journal, and how its own calls ended.
+
+    Attributes:
+        started: the data of its beginning.
+        calls: the status of each call that stands in it directly, or `None` while that
+            has none.
+        closes: a lane, and after which of its events nothing recorded counts, since a
+            member differed from an earlier record (A-172).
+    """
+
+    started: dict[str, Any]
+    calls: dict[str, str | None] = attrs.field(factory=dict)
+    closes: tuple[Steps, int] | None = None
+    differs: bool = False
+
+    @property
+    def place(self) -> Steps:
+        """Where it stands."""
+        return tuple(self.started["place"])
+
+    @property
+    def lane(self) -> Steps:
+        """The lane in which it stands; earlier journals name it by the place alone."""
+        return tuple(self.started.get("lane", self.started["place"][:-2]))
+
+
+@attrs.define
 class _Open:
     queued: dict[str, Any]
     seq: int
@@ -111,6 +146,7 @@ class Recorded:
         sizes: how many members each group had.
         starts: how many agents were started under each key and those that follow it.
         unended: calls whose end is missing.
+        unended_groups: groups whose end is missing, the innermost first.
         early: whether it began under 0.1.0, which kept no journal of its calls.
     """
 
@@ -121,6 +157,7 @@ class Recorded:
         self.sizes: dict[Steps, int] = {}
         self.starts: dict[str, int] = {}
         self.unended: list[Unended] = []
+        self.unended_groups: list[UnendedGroup] = []
         self.early = False
         self._by_ordinal: dict[tuple[Steps, int], RecordedCall] = {}
 
@@ -178,6 +215,7 @@ class _Fold:
         self._recorded = Recorded()
         self._open: dict[str, _Open] = {}
         self._order: list[_Open] = []
+        self._groups: dict[str, UnendedGroup] = {}
         self._segment = 0
         self._source = self._input = ""
 
@@ -197,12 +235,18 @@ class _Fold:
         elif event.kind == "call.ended":
             self._ended(seq, data)
         elif event.kind == "group.started":
-            self._recorded.sizes[tuple(data["place"])] = data["size"]
+            self._group_started(data)
         elif event.kind == "group.ended":
-            self._close(data)
-            self._recorded.groups[tuple(data["place"])] = seq
+            self._group_ended(seq, data)
 
     def over(self) -> Recorded:
+        for group in reversed(self._groups.values()):
+            after = self._recorded.groups.get(group.place)
+            if group.differs and after is not None:
+                # What it closes it would have closed at its end.
+                group.closes = (group.lane, after)
+                self._recorded.close(*group.closes, before=self._segment)
+            self._recorded.unended_groups.append(group)
         self._recorded.unended = [
             Unended(one.queued, one.at, one.attempts, one.session, one.message)
             for one in self._order
@@ -211,6 +255,41 @@ class _Fold:
         self._put_all()
         return self._recorded
 
+    def _group_started(self, data: dict[str, Any]) -> None:
+        sizes, place = self._recorded.sizes, tuple(data["place"])
+        self._groups[data["group"]] = UnendedGroup(data)
+        if sizes.get(place, data["size"]) != data["size"]:
+            self._differs(data["group"])
+        sizes[place] = data["size"]
+
+    def _group_ended(self, seq: int, data: dict[str, Any]) -> None:
+        self._close(data)
+        self._groups.pop(data["group"], None)
+        if not data.get(CUT_OFF):
+            # What was recorded after one that was cut off follows its earlier end.
+            self._recorded.groups[tuple(data["place"])] = seq
+
+    def _differs(self, group: str) -> None:
+        """A group differs from its record, and so do those that it stands in."""
+        for one in self._around(group):
+            one.differs = True
+
+    def _around(self, group: str) -> Iterator[UnendedGroup]:
+        seen = set()
+        while group in self._groups and group not in seen:
+            seen.add(group)
+            one = self._groups[group]
+            yield one
+            group = (one.started.get("within") or {}).get("id", "")
+
+    def _of_group(self, data: dict[str, Any], status: str | None) -> None:
+        """Note the state of a call that stands in a group."""
+        group = (data.get("group") or {}).get("id", "")
+        if group in self._groups:
+            self._groups[group].calls[data["call"]] = status
+            if data.get("fresh") or "closes" in data or data.get("cause") == _REFUSED:
+                self._differs(group)
+
     def _queued(self, seq: int, at: int, data: dict[str, Any]) -> None:
         base = self._recorded.calls.get(tuple(data["place"]))
         one = _Open(data, seq, at, self._segment, base=base)
@@ -218,6 +297,7 @@ class _Fold:
             self._open[data["call"]].valid = one.valid = False
         self._open[data["call"]] = one
         self._order.append(one)
+        self._of_group(data, None)
         self._close(data)
         if data.get("fresh") == "diverged":
             self._recorded.forget(tuple(data["place"]))
@@ -244,6 +324,7 @@ class _Fold:
         one = self._open.get(data["call"])
         if one is None:
             return
+        self._of_group(data, data.get("status"))
         one.valid &= one.ended == FOREVER
         one.ended = seq
         if data["replayed"]:
@@ -254,7 +335,7 @@ class _Fold:
         """What a process recorded counts when the next one begins, or at the end."""
         for one in self._order:
             self._put(one)
-        self._order, self._open = [], {}
+        self._order, self._open, self._groups = [], {}, {}
 
     def _put(self, one: _Open) -> None:
         place = tuple(one.queued["place"])

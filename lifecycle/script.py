@@ -22,7 +22,7 @@ from ..mailbox.session import fold
 from ..mailbox.store import Reader
 from .flow import Flow
 from .handle import Agent
-from .journal import Journal, end_of_unended
+from .journal import Journal, end_of_cut_group, end_of_unended
 from .recall import Recall
 from .recorded import ENDED, JOURNAL, RESUMED, STARTED, Recorded, read_recorded
 from .runs import ReplayRefusedError, Run
@@ -165,14 +165,20 @@ class ScriptRun:
         }
 
     async def _end_unended(self, journal: Journal, recorded: Recorded) -> None:
-        """Write the ends of calls that an earlier process was killed in (A-154)."""
+        """Write the ends of what an earlier process was killed in (A-154)."""
+        ends: dict[str, str] = {}
         for one in recorded.unended:
             outcome, session = None, None
             if one.session is not None and one.message is not None:
                 storage = self._supervisor._runtime.storage
                 outcome = await self._supervisor.outcome(one.message)
                 session = fold(await storage.read(Reader.load, one.session))
-            journal.note("call.ended", end_of_unended(one, outcome, session))
+            end = end_of_unended(one, outcome, session)
+            ends[end["call"]] = end["status"]
+            journal.note("call.ended", end)
+        for group in recorded.unended_groups:
+            group.calls |= {c: s for c, s in ends.items() if c in group.calls}
+            journal.note("group.ended", end_of_cut_group(group))
 
     async def finish(self, root: Agent) -> ScriptResult:
         """Run the script to its end; `run.ended` is durable on return.

@@ -98,11 +98,14 @@ class Session:
     `header` is `None` until the first event.  `open` holds the messages that the open
     turn claimed, or `None`; `calls` the calls whose results have not all landed.
     `assignment` is the first message that opened one: a returning agent's only one.
+    `began_at` is when the first turn opened, in milliseconds since 1970; `None`: none
+    has, and the agent may still wait for its place.
     """
 
     __slots__ = (
         "activation",
         "assignment",
+        "began_at",
         "calls",
         "concluded",
         "header",
@@ -132,6 +135,7 @@ class Session:
         self.last_at: int = 0
         self.inbox: Inbox = Inbox()
         self.activation: str | None = None
+        self.began_at: int | None = None
         self.turn: int = 0
         self.step: int = 0
         self.open: tuple[Accepted, ...] | None = None
@@ -210,6 +214,8 @@ class Session:
         self.open = tuple([message for _, message in taken])
         self.turn = event.turn
         self.step = 0
+        if self.began_at is None:
+            self.began_at = event.at
         for message in self.inbox.enter(taken):
             self._enter(message)
 

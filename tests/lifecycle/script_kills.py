@@ -44,6 +44,7 @@ from ramet.mailbox.message import AssistantMessage, ToolMessage, UserMessage
 from ramet.mailbox.store import Batch
 
 __all__ = [
+    "BACKENDS",
     "Killed",
     "Point",
     "killed_at",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -302,3 +303,92 @@ async def test_a_group_of_another_size_closes_what_follows(stored: Stage) -> Non
     result = await run_script(copy, main, second, take_up=True)
     assert result.value[1] == "new"
     assert reasons(copy) == ["replayed", "diverged"]
+
+
+# -- groups that a kill cut off --------------------------------------------------------
+
+
+@pytest.mark.case("A-154", "A-155")
+async def test_a_group_that_a_kill_cut_off_has_its_end_in_the_journal(
+    stored: Stage,
+) -> None:
+    copies: list[Stage] = []
+    gate = Gate()
+
+    async def main(flow: Flow) -> Any:
+        async def inner() -> Any:
+            calls = [partial(flow.agent, word, spec=DIGGER) for word in ("x", "y")]
+            values = await flow.parallel(calls)
+            while not of_kind(journal_of(stored), "group.ended"):
+                await anyio.wait_all_tasks_blocked()
+            copies.append(stored.crashed())
+            gate.open()
+            return values
+
+        held = partial(flow.agent, "held", spec=SCOUT)
+        return await flow.parallel([partial(flow.agent, "a", spec=ORACLE), inner, held])
+
+    minds = {"oracle": [reply("a")], "digger": [reply("d")] * 2}
+    first = ScriptedModel(minds | {"scout": [reply("late", hold=gate)]})
+    await run_script(stored, main, first)
+    (copy,) = copies
+    begun = of_kind(journal_of(copy), "group.started")
+    assert [one["size"] for one in begun] == [3, 2]
+    assert begun[1]["within"] == {"id": begun[0]["group"], "index": 1}
+    result = await run_script(
+        copy, main, ScriptedModel({"scout": [reply("again")]}), take_up=True
+    )
+    assert result.value == ["a", ["d", "d"], "again"]
+    ends = of_kind(journal_of(copy), "group.ended")
+    whole, cut, *later = ends
+    assert (whole["group"], whole["completed"]) == (begun[1]["group"], 2)
+    assert (cut["group"], cut["cut"], cut["size"]) == (begun[0]["group"], True, 3)
+    assert cut["calls"] == {"completed": 1, "failed": 1}
+    assert [one["completed"] for one in later] == [2, 3]
+    kinds = [kind for kind, _ in journal_of(copy)]
+    before = kinds[: kinds.index("run.resumed")]
+    assert before[-2:] == ["call.ended", "group.ended"]
+
+
+@pytest.mark.case("A-172")
+async def test_a_group_that_differed_and_was_cut_off_closes_what_follows_it(
+    stored: Stage,
+) -> None:
+    """What followed it in the first process rests on what its members gave then."""
+    copies: list[Stage] = []
+    words = ["old"]
+
+    def script(cut: Callable[[], Awaitable[None]]) -> Callable[[Flow], Awaitable[Any]]:
+        async def main(flow: Flow) -> Any:
+            async def member() -> Any:
+                value = await flow.agent(f"{words[-1]} word", spec=SCOUT)
+                await cut()
+                return value
+
+            async def same() -> Any:
+                return await flow.agent("the same", spec=DIGGER)
+
+            values = await flow.parallel([member, same])
+            return [*values, await flow.agent("after", spec=ORACLE)]
+
+        return main
+
+    async def nothing() -> None: ...
+
+    async def dies() -> None:
+        copies.append(copy.crashed())
+
+    minds = {"scout": [reply("s1")], "digger": [reply("d1")], "oracle": [reply("o1")]}
+    copy = await begun(stored, script(nothing), ScriptedModel(minds))
+    words.append("new")
+    second = ScriptedModel({"scout": [reply("s2")], "oracle": [reply("o2")]})
+    await run_script(copy, script(dies), second, take_up=True)
+    (third,) = copies
+    model = ScriptedModel({"oracle": [reply("o3")]})
+    result = await run_script(third, script(nothing), model, take_up=True)
+    assert result.value == ["s2", "d1", "o3"]
+    assert reasons(third) == ["replayed", "replayed", "diverged"]
+    # The next process reads that from the journal.
+    model.assert_exhausted()
+    again = await run_script(third, script(nothing), take_up=True)
+    assert again.value == ["s2", "d1", "o3"]

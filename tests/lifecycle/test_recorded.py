@@ -48,7 +48,7 @@ def started(call: str, session: str, attempt: int = 1, key: str = "k") -> Told:
     return "call.started", data | {"message": f"m-{session}", "key": key}
 
 
-def ended(call: str, *, replayed: str | None = None, **more: Any) -> Told:
+def ended(call: str, replayed: str | None = None, /, **more: Any) -> Told:
     data = {"call": call, "cause": None, "replayed": replayed is not None}
     return "call.ended", data | {"session": replayed} | more
 
@@ -90,7 +90,7 @@ def test_a_run_without_a_version_of_the_journal_is_an_early_one() -> None:
             ("run.started", {"digest": "s"}),
             began("resumed"),
             queued("c1", "agent", 1),
-            ended("c1", replayed="s1"),
+            ended("c1", "s1"),
         )
     )
     assert found.early
@@ -109,7 +109,7 @@ def test_a_replayed_call_keeps_the_source_that_made_it() -> None:
             *whole("c1", "agent", 1, session="s1"),
             began("resumed", digest="other"),
             queued("c2", "agent", 1),
-            ended("c2", replayed="s1", acceptance={"receipt": "r-s1"}),
+            ended("c2", "s1", acceptance={"receipt": "r-s1"}),
             *whole("c3", "agent", 2, session="s3"),
         )
     )
@@ -227,3 +227,94 @@ def test_groups_are_known_by_their_size_and_their_end() -> None:
     assert found.sizes == {("group", 1): 2}
     assert found.groups == {("group", 1): 7}
     assert ("agent", 1) in found.void
+
+
+def group(kind: str, name: str, *place: str | int, **more: Any) -> Told:
+    return f"group.{kind}", {"group": name, "place": list(place), **more}
+
+
+def test_groups_without_an_end_are_known_with_the_calls_in_them() -> None:
+    inside = {"group": {"id": "g2", "index": 0}}
+    found = read_recorded(
+        journal(
+            began(),
+            group("started", "g0", "group", 1, size=1),
+            began("resumed"),
+            group("started", "g1", "group", 1, size=1, lane=[], within=None),
+            group("started", "g3", "group", 2, size=1, lane=["unit"]),
+            group("started", "g2", "x", "group", 1, size=2, within={"id": "g1"}),
+            queued("c1", "agent", 1, **inside),
+            ended("c1", status="completed", **inside),
+            queued("c2", "agent", 2, **inside),
+            queued("c3", "agent", 3, group={"id": "g0", "index": 0}),
+            group("ended", "g3", "group", 2),
+        )
+    )
+    inner, outer = found.unended_groups
+    assert (inner.started["group"], outer.started["group"]) == ("g2", "g1")
+    assert (inner.place, inner.lane) == (("x", "group", 1), ("x",))
+    assert (outer.place, outer.lane) == (("group", 1), ())
+    assert inner.calls == {"c1": "completed", "c2": None}
+    assert (outer.calls, outer.closes, inner.closes) == ({}, None, None)
+
+
+@pytest.mark.case("A-172")
+@pytest.mark.parametrize(
+    "differing",
+    [
+        [queued("c2", "agent", 2, group={"id": "g3", "index": 0}, fresh="diverged")],
+        [queued("c2", "x", 2, group={"id": "g2"}, closes={"lane": [], "after": None})],
+        [
+            queued("c2", "agent", 2, group={"id": "g2", "index": 0}),
+            ended(
+                "c2",
+                status="failed",
+                group={"id": "g2", "index": 0},
+                cause="replay-contract-failure",
+            ),
+        ],
+        [group("started", "g4", "group", 7, size=2, within={"id": "g3"})],
+    ],
+)
+def test_a_group_that_was_cut_off_and_differed_closes_what_followed_its_earlier_end(
+    differing: list[Told],
+) -> None:
+    first = [
+        began(),
+        group("started", "g0", "group", 7, size=1),
+        group("ended", "g0", "group", 7),
+        group("started", "g1", "group", 1, size=1),
+        group("ended", "g1", "group", 1),
+        *whole("c1", "agent", 1, session="s1"),
+        began("resumed"),
+        group("started", "g2", "group", 1, size=1),
+        group("started", "g3", "inner", "group", 1, size=1, within={"id": "g2"}),
+    ]
+    same = read_recorded(journal(*first))
+    assert ("agent", 1) in same.calls
+    assert [one.closes for one in same.unended_groups] == [None, None]
+    told = [*first, *differing]
+    found = read_recorded(journal(*told))
+    assert ("agent", 1) in found.void
+    closed = {one.started["group"]: one.closes for one in found.unended_groups}
+    assert closed["g2"] == ((), 4)
+    # Once its end is written, that is what says so, and its earlier end still counts.
+    end = group("ended", "g2", "group", 1, cut=True, closes={"lane": [], "after": 4})
+    found = read_recorded(journal(*told, end))
+    assert ("agent", 1) in found.void
+    assert found.groups["group", 1] == 4
+    assert "g2" not in {one.started["group"] for one in found.unended_groups}
+    later = [began("resumed"), *whole("c9", "agent", 1, session="s9")]
+    assert ("agent", 1) in read_recorded(journal(*told, end, *later)).calls
+
+
+def test_groups_that_name_each_other_are_read_all_the_same() -> None:
+    found = read_recorded(
+        journal(
+            began(),
+            group("started", "g1", "group", 1, size=1, within={"id": "g2"}),
+            group("started", "g2", "group", 2, size=1, within={"id": "g1"}),
+            queued("c1", "agent", 1, group={"id": "g1"}, fresh="no-record"),
+        )
+    )
+    assert [one.differs for one in found.unended_groups] == [True, True]
