@@ -84,7 +84,10 @@ class Outcome(Generic[T]):
         raise error from self.error
 
     def __str__(self) -> str:
-        """One line: status, cause or axis, and ids; no text of the agent (A-181)."""
+        """One line: status, cause or axis, and the ids that there are (A-181).
+
+        It holds no text of the agent.
+        """
         parts: list[str] = [self.status]
         if self.cause is not None:
             parts.append(f"({self.cause})")
@@ -92,10 +95,9 @@ class Outcome(Generic[T]):
             parts.append(f"on axis {self.axis}")
         if self.detail:
             parts.append(f"- {self.detail}")
-        return (
-            f"{' '.join(parts)}; assignment {self.message_id}"
-            f" of session {self.session_id}"
-        )
+        named = (("assignment", self.message_id), ("session", self.session_id))
+        ids = " of ".join(f"{what} {one}" for what, one in named if one)
+        return f"{' '.join(parts)}; {ids}" if ids else " ".join(parts)
 
 
 _RAISES: dict[str, type[OutcomeError]] = {

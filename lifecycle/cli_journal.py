@@ -7,8 +7,10 @@ not of a known form is shown as it is.
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
+from ..mailbox.canonical import canonical_json
 from .cli_text import Cell, one_line
 
 __all__ = ["journal_line"]
@@ -31,6 +33,35 @@ def journal_line(kind: str, text: str) -> tuple[list[Cell], str]:
     except (KeyError, TypeError, ValueError, AttributeError):
         return [("journal ", "mark"), (one_line(kind), "name")], text
     return found
+
+
+def _run_started(data: dict[str, Any]) -> tuple[list[Cell], str]:
+    cells: list[Cell] = [("run ", "title"), (f"of {one_line(data['script'])}", "name")]
+    return cells, _given(data)
+
+
+def _run_resumed(data: dict[str, Any]) -> tuple[list[Cell], str]:
+    return [("run ", "title"), ("goes on", "note")], _given(data)
+
+
+def _run_ended(data: dict[str, Any]) -> tuple[list[Cell], str]:
+    status, error = one_line(data["status"]), data.get("error")
+    if error is None:
+        cells: list[Cell] = [("run ", "title"), (status, "good")]
+        return cells, canonical_json(data["result"])
+    cells = [("run ", "title"), (status, "bad")]
+    cells.append((f" ({one_line(error['code'])})", "dim"))
+    return cells, error["message"]
+
+
+def _given(data: dict[str, Any]) -> str:
+    """What a run was given: its model, its words and its input, as far as it was."""
+    parts = [] if data.get("model") is None else [f"--model {data['model']}"]
+    if data.get("input") is not None:
+        parts.append(f"--input {shlex.quote(canonical_json(data['input']))}")
+    if data.get("args"):
+        parts.append(f"-- {shlex.join(data['args'])}")
+    return " ".join(parts)
 
 
 def _queued(data: dict[str, Any]) -> tuple[list[Cell], str]:
@@ -117,6 +148,9 @@ def _name(data: dict[str, Any]) -> str:
 
 
 _LINES = {
+    "run.started": _run_started,
+    "run.resumed": _run_resumed,
+    "run.ended": _run_ended,
     "call.queued": _queued,
     "call.started": _started,
     "call.ended": _ended,

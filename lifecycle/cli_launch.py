@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -32,15 +33,40 @@ from .interruption import Interruption, interruptible
 from .opening import open as open_supervisor
 from .runs import Run
 from .script import ScriptResult, ScriptRun, code_of
+from .script_exit import ScriptExitedError
 from .script_file import ScriptFile
 from .supervisor import Supervisor
 from .terminal_progress import progress_for
 
-__all__ = ["Launch", "Printed", "launch_prompt", "launch_script", "printed_of"]
+__all__ = [
+    "Begun",
+    "Launch",
+    "Printed",
+    "launch_prompt",
+    "launch_script",
+    "printed_of",
+    "printed_of_broken",
+]
 
 _FAILED = 1
 _STOPPED = 3
 _INTERRUPTED = 130
+
+
+class Begun:
+    """What is known of a run outside of the loop that it runs in.
+
+    `run_id` is the session of its root, and blank before that is there.
+    """
+
+    def __init__(self) -> None:
+        self.run_id = ""
+        self._at = time.monotonic()
+
+    @property
+    def spent_ms(self) -> int:
+        """How long ago it was launched, in whole milliseconds."""
+        return round((time.monotonic() - self._at) * 1000)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -62,6 +88,7 @@ class Launch:
         lines: where everything that happens is written as JSON, or `None`.
         limits: what the command line allows; it stands before what the script says.
         rerun: who allows that calls with uncertain effects run again, or `None`.
+        begun: learns the id of the run.
     """
 
     store: str
@@ -77,6 +104,7 @@ class Launch:
     lines: JsonLines | None = None
     limits: Limits = Limits()
     rerun: str | None = None
+    begun: Begun = attrs.field(factory=Begun)
 
     def limited(self) -> tuple[Limits, dict[str, str]]:
         """The limits of the run, and who set which axis."""
@@ -212,6 +240,7 @@ async def launch_script(launch: Launch) -> Printed:
             else:
                 root = await run.take_up(launch.run)
                 watching.say(f"run {root.id} in {launch.store} goes on")
+            launch.begun.run_id = root.id
             watching.say(f"limits: {stated(limits, sources)}")
             result = await run.finish(root)
         if result is None:
@@ -239,6 +268,37 @@ def printed_of(run: Run, usage: TreeUsage) -> Printed:
     )
     hint = f"run {run.id} had completed: this is its result"
     return Printed(result=document, text=_shown(value), status=0, hint=hint)
+
+
+def printed_of_broken(
+    launch: Launch, usage: TreeUsage, error: ScriptExitedError | None
+) -> Printed:
+    """What is printed of a run whose loop was ended from within, without its end.
+
+    Args:
+        launch: what was launched; its run had begun.
+        usage: what the run spent.
+        error: what the script did; `None`: the process was interrupted.
+    """
+    run_id = launch.begun.run_id
+    outcome: Outcome[Any]
+    if error is None:
+        outcome = Outcome(status="cancelled", cause="interrupted", detail="by a signal")
+        status, hint = _INTERRUPTED, "interrupted"
+    else:
+        outcome = Outcome(status="failed", cause=error.code, detail=str(error))
+        status, hint = _FAILED, f"the run broke off: {error} [{error.code}]"
+    if launch.script is not None:
+        hint += f"; `ramet resume {run_id}{launch.option}` goes on with it"
+    document = HeadlessResult(
+        outcome=attrs.evolve(outcome, session_id=run_id),
+        usage=usage.subtree,
+        turns=usage.own.requests,
+        duration_ms=launch.begun.spent_ms,
+        limits=launch.limited()[0],
+        session_id=run_id,
+    )
+    return Printed(result=document, text=None, status=status, hint=hint)
 
 
 def _shown(value: Any) -> str | None:
@@ -336,6 +396,7 @@ async def launch_prompt(launch: Launch) -> Printed:
         async with _watched(supervisor) as watching:
             headless = Headless(supervisor, launch.spec, sources=sources)
             root, message = await headless.begin(launch.prompt)
+            launch.begun.run_id = root.id
             watching.say(_started(launch, root))
             watching.say(f"limits: {stated(limits, sources)}")
             result = await headless.finish(root, message)

@@ -29,12 +29,20 @@ from ..mailbox.canonical import canonical_json
 from ..mailbox.errors import (
     InvalidArgumentsError,
     PersistenceUnavailableError,
+    RametError,
     UnsupportedLogError,
     UsageError,
 )
 from ..mailbox.sqlite_file import resolve
-from ..mailbox.store_sqlite import SqliteStore
-from .cli_launch import Launch, Printed, launch_prompt, launch_script, printed_of
+from ..mailbox.store_sqlite import SqliteReader, SqliteStore
+from .cli_launch import (
+    Launch,
+    Printed,
+    launch_prompt,
+    launch_script,
+    printed_of,
+    printed_of_broken,
+)
 from .cli_store import (
     add_store_argument,
     default_store,
@@ -367,14 +375,27 @@ def _go(arguments: argparse.Namespace, launch: Launch) -> int:
         with _prints_aside():
             printed = anyio.run(partial(function, launch), backend=launch.backend)
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        if not launch.begun.run_id:
+            return _INTERRUPTED
+        printed = _broken(launch, None)
     except SystemExit as error:
         # Out of a task of the script's own, it has ended the loop.
         text = f"the script called sys.exit({error.code!r}) in a task of its own"
-        raise ScriptExitedError(text) from error
+        printed = _broken(launch, ScriptExitedError(text))
     if lines is not None and lines.failure is not None:
         raise lines.failure
     return _print(printed, form)
+
+
+def _broken(launch: Launch, error: ScriptExitedError | None) -> Printed:
+    """What is printed of a run that has broken off; its store tells what it spent."""
+    usage = TreeUsage()
+    with (
+        contextlib.suppress(RametError),
+        contextlib.closing(SqliteReader(launch.store)) as reader,
+    ):
+        usage = TreeUsage(*reader.usage(launch.begun.run_id))
+    return printed_of_broken(launch, usage, error)
 
 
 def _write_line(stream: TextIO, line: str) -> None:

@@ -83,6 +83,8 @@ def test_an_outcome_reads_as_one_line_with_status_cause_axis_and_ids(
     made: Outcome[Any], line: str
 ) -> None:
     assert str(made) == f"{line}; assignment m1 of session c"
+    assert str(attrs.evolve(made, message_id="")) == f"{line}; session c"
+    assert str(attrs.evolve(made, message_id="", session_id="")) == line
 
 
 @pytest.mark.case("A-047")

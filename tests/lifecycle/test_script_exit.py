@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import textwrap
 from collections.abc import Coroutine, Generator
 from pathlib import Path
 from typing import Any, cast
@@ -138,27 +137,80 @@ def test_the_command_says_one_sentence_and_prints_one_document(
     assert "Traceback" not in err
 
 
-def test_a_task_of_the_script_that_exits_ends_the_command_with_a_sentence(
+WAYS = {
+    "task group": "asyncio.TaskGroup() as group:\n        group.create_task(leave())",
+    "anyio": "anyio.create_task_group() as group:\n        group.start_soon(leave)",
+    "callback": "anyio.create_task_group():\n"
+    "        asyncio.get_running_loop().call_soon(exits)\n"
+    "        await anyio.sleep_forever()",
+}
+"""Ways to end the loop itself, which asyncio alone has."""
+
+BREAKING = """\
+import asyncio, os, sys
+import anyio, ramet
+
+async def mind(request):
+    usage = ramet.Usage(input_tokens=3)
+    call = ramet.Call("reply", '{"value": 1}')
+    return ramet.ModelResponse(calls=(call,), usage=usage)
+
+model = ramet.FunctionModel(mind)
+
+def exits():
+    WHAT
+
+async def leave():
+    exits()
+
+async def main(flow):
+    value = await flow.agent("x")
+    if os.path.exists("mended"):
+        return value
+    async with HOW
+"""
+
+
+@pytest.mark.parametrize("how", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize(
+    ("what", "status", "reason", "said"),
+    [
+        (
+            "sys.exit(5)",
+            1,
+            "script_exited",
+            "the run broke off: the script called sys.exit(5) in a task of its own"
+            " [script-exited]",
+        ),
+        ("raise KeyboardInterrupt", 130, "interrupted", "interrupted"),
+    ],
+)
+def test_a_task_that_ends_the_loop_leaves_a_document_and_a_run_to_go_on_with(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    how: str,
+    what: str,
+    status: int,
+    reason: str,
+    said: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    script = """
-        import asyncio, sys
-
-        async def leave():
-            sys.exit(5)
-
-        async def main(flow):
-            async with asyncio.TaskGroup() as group:
-                group.create_task(leave())
-        """
-    (tmp_path / "job.py").write_text(textwrap.dedent(script))
-    assert ramet(["run", "job.py"]) == 1
-    assert "the script called sys.exit(5) in a task of its own" in (
-        capsys.readouterr().err
-    )
+    text = BREAKING.replace("WHAT", what).replace("HOW", how)
+    (tmp_path / "job.py").write_text(text)
+    assert ramet(["run", "job.py", "--output-format", "stream-json"]) == status
+    out, err = capsys.readouterr()
+    document = json.loads(out.splitlines()[-1])
+    assert (document["type"], document["is_error"]) == ("result", True)
+    assert document["stop_reason"] == reason
+    assert document["usage"]["input_tokens"] == 3
+    run = document["session_id"]
+    last = [line for line in err.splitlines() if line.startswith("ramet: ")][-1]
+    assert last == f"ramet: {said}; `ramet resume {run}` goes on with it"
+    (tmp_path / "mended").touch()
+    assert ramet(["resume"]) == 0
+    out, _ = capsys.readouterr()
+    assert json.loads(out) == 1
 
 
 def test_a_script_that_exits_while_it_is_loaded_is_refused_with_its_line(
