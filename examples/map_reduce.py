@@ -8,7 +8,8 @@ those that were summed up are not read again:
     ramet run examples/map_reduce.py --model local --resume RUN \\
         --allow-changed-source -- README.md CHANGELOG.md CONTRIBUTING.md
 
-A file that no summary came of is said so and does not stop the others.
+A file that no summary came of is said so and does not stop the others; if the run ends
+before its last call, `ramet resume` asks for that alone.
 """
 
 from __future__ import annotations
@@ -21,8 +22,43 @@ import ramet
 SHOWN = 1500
 """How many characters of a file are shown: small models read slowly."""
 
+SENTENCE = {"type": "string"}
+"""What is returned.  A small model would not come to an end by itself."""
+
 root = ramet.AgentSpec("map_reduce")
-reader = ramet.AgentSpec("reader", "You sum up texts in one plain English sentence.")
+reader = ramet.AgentSpec(
+    "reader",
+    """You sum up texts in one plain English sentence.
+
+Example request:
+Sum up this text in one sentence:
+
+# rotatelog
+
+Small command that renames a log file when it grows past a size and starts a new one.
+Example answer:
+{"tool":"reply","arguments":{"value":"The rotatelog command renames a log file when it \
+gets too big and starts a new one."}}
+Example request:
+Sum up this text in one sentence:
+
+# Code reviews
+
+Every change needs one approval from a maintainer. Reviews should be kind.
+Example answer:
+{"tool":"reply","arguments":{"value":"Rules for code reviews, which say who must \
+approve a change."}}
+Example request:
+Sum up this text in one sentence:
+
+# Class: Timer
+
+Calls the callback after a delay. timer.stop() cancels it.
+Example answer:
+{"tool":"reply","arguments":{"value":"Reference of the Timer class, which calls a \
+function after a delay."}}
+""",
+)
 
 
 async def main(flow: ramet.Flow) -> dict[str, Any]:
@@ -35,7 +71,7 @@ async def main(flow: ramet.Flow) -> dict[str, Any]:
             label=path,
             title=f"the file {path}",
             spec=reader,
-            text=True,
+            schema=SENTENCE,
             attempts=2,
         )
 
@@ -46,16 +82,17 @@ async def main(flow: ramet.Flow) -> dict[str, Any]:
     except ramet.GroupFailureError as error:
         summaries = [one.value for one in error.settled]
     found = {path: one for path, one in zip(paths, summaries, strict=True) if one}
+    missing = [path for path in paths if path not in found]
+    if not found:
+        return {"summaries": found, "without": missing, "whole": None}
     flow.phase("reduce")
-    listed = "\n".join(f"{path}: {one}" for path, one in found.items())
+    listed = "\n".join(found.values())
     whole = await flow.agent(
-        f"Say in one sentence what these texts have in common:\n\n{listed}",
+        f"Sum up this text in one sentence:\n\n{listed}",
         label="whole",
         spec=reader,
-        result="report",
-        text=True,
+        schema=SENTENCE,
     )
-    missing = [path for path in paths if path not in found]
     return {"summaries": found, "without": missing, "whole": whole}
 
 

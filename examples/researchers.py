@@ -2,10 +2,10 @@
 
     ramet run examples/researchers.py --model local -- "the moon" "the sea"
 
-For each topic a lead starts one researcher, which may start helpers of its own by the
-tool `agent`.  A helper reports to its researcher, and a researcher to the lead, each
-as soon as it has something: the lead reads what is there and asks for more, in the same
-session, before anybody is done for good.
+For each topic a lead starts one researcher, which may give work to helpers of its own
+by the tool `agent`: it calls one, or starts one that reports while it works.  A
+researcher reports to the lead as soon as it has something: the lead reads what is there
+and asks for more, in the same session, before anybody is done for good.
 """
 
 from __future__ import annotations
@@ -15,13 +15,30 @@ from typing import Any
 import ramet
 
 helper = ramet.AgentSpec(
-    "helper", "You look up one small thing, and report it in one sentence."
+    "helper",
+    """You look up one small thing, and report it in one sentence.
+
+Example request:
+Say what bread is made of.
+Example answer:
+{"tool":"report","arguments":{"output":"Bread is made of flour, water and salt."}}
+""",
+    # It does its work itself: otherwise helpers could start helpers without an end.
+    deny=["agent", "read_result"],
 )
 researcher = ramet.AgentSpec(
     "researcher",
-    "You find out about a topic. Report one sentence as soon as you know it. You may"
-    " give a part of your work to a helper.",
-    limits=ramet.Limits(requests=20, tool_calls=10),
+    """You find out about a topic. You report one sentence as soon as you know it. You
+may give a part of your work to a helper.
+
+Example request:
+Find out about bread.
+Example answer:
+{"tool":"report","arguments":{"output":"Bread is a food that is baked from flour and \
+water."}}
+""",
+    limits=ramet.Limits(requests=20, tool_calls=4),
+    deny=["read_result"],
 )
 root = ramet.AgentSpec("lead")
 specs = [researcher, helper]

@@ -17,10 +17,28 @@ import ramet
 
 root = ramet.AgentSpec("team")
 writer = ramet.AgentSpec(
-    "writer", "You write what you are asked for, and report it with report."
+    "writer",
+    """You write what you are asked for, and report it with report.
+
+Example request:
+Please write a note about bread.
+Example answer:
+{"tool":"report","arguments":{"output":"Fresh bread smells good in the morning and is \
+gone in the evening."}}
+""",
 )
 editor = ramet.AgentSpec(
-    "editor", "You read what you are shown, and report one sentence about it."
+    "editor",
+    """You read what you are shown, and report one sentence about it.
+
+Example request:
+What do you say to this?
+
+Fresh bread smells good in the morning and is gone in the evening.
+Example answer:
+{"tool":"report","arguments":{"output":"The note about bread is short and says when \
+it smells good."}}
+""",
 )
 specs = [writer, editor]
 

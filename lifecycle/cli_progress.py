@@ -39,6 +39,8 @@ _QUIET = frozenset(("contract", "choice", "spawned", "items", "budget-applied"))
 """What the journal notes of a call that an agent's own line shows as well."""
 
 _LEAST = 30
+_OF_THE_SCRIPT = "mark"
+"""The style of what the script itself says."""
 
 
 class Progress(Protocol):
@@ -109,6 +111,7 @@ class Watch:
         self, name_of: Callable[[str], tuple[str, str | None, int] | None]
     ) -> None:
         self.agents: dict[str, Activity] = {}
+        self._labels: dict[str, str] = {}
         self._name_of = name_of
         self._began = time.monotonic()
 
@@ -194,12 +197,31 @@ class Watch:
         elif isinstance(event, Accepted):
             return self._accepted(agent, event)
         elif isinstance(event, Journaled):
-            return _journaled(agent, event)
+            data = json.loads(event.data)
+            self._label(event.kind, data)
+            return _journaled(agent, event.kind, data)
         elif isinstance(event, Compacted):
             if event.usage is not None:
                 agent.count(event.usage, event.usage.requests)
             return agent, f"compacted its context: {_short(event.summary)}", "note"
         return None
+
+    def _label(self, kind: str, data: Any) -> None:
+        """Learn how a script calls an agent: several may be of one spec."""
+        if kind == "call.queued" and data["label"] is not None:
+            self._labels[data["call"]] = data["label"]
+            return
+        label: str | None = None
+        if kind == "call.started":
+            label = self._labels.get(data["call"])
+        elif kind == "log" and data.get("code") == "spawned":
+            label = data["label"]
+        agent = None if label is None else self.agents.get(data["session"])
+        if agent is None or label is None:
+            return
+        shown = visible(label)
+        if not f" {agent.name}".endswith((f" {shown}", f" ({shown})")):
+            agent.name = f"{agent.name} ({shown})"
 
     def _accepted(
         self, agent: Activity, event: Accepted
@@ -287,14 +309,15 @@ def _concluded(event: Concluded) -> tuple[str, str]:
     return f"{event.status}: {_short(event.detail or event.cause or '')}", "bad"
 
 
-def _journaled(agent: Activity, event: Journaled) -> tuple[Activity, str, str] | None:
-    data = json.loads(event.data)
-    if event.kind == "phase":
+def _journaled(
+    agent: Activity, kind: str, data: Any
+) -> tuple[Activity, str, str] | None:
+    if kind == "phase":
         return agent, f"phase {_short(data['name'])}", "title"
-    if event.kind == "log" and data.get("code") not in _QUIET:
-        style = "note" if data.get("code") else ""
+    if kind == "log" and data.get("code") not in _QUIET:
+        style = "note" if data.get("code") else _OF_THE_SCRIPT
         return agent, _short(data["text"]), style
-    if event.kind == "call.ended" and data["replayed"]:
+    if kind == "call.ended" and data["replayed"]:
         name = data["label"] or data["call"]
         return agent, f"call {_short(name)} is replayed", "dim"
     return None

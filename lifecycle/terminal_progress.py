@@ -26,6 +26,9 @@ _LEAST = 20
 _NARROW = 40
 """A screen of fewer columns shows one line and no table."""
 
+_PASSING = ("good", "bad", "note", "title", "mark")
+"""The styles of lines that pass above the tree; the others are its last column."""
+
 _COLUMNS = (
     Column("AGENT", least=16),
     Column("STATE", rank=2),
@@ -65,8 +68,9 @@ class TerminalProgress:
         self._live: Any = Live(
             console=self._console,
             auto_refresh=False,
-            redirect_stdout=False,
-            redirect_stderr=False,
+            # What a script prints passes above the tree, and does not break it.
+            redirect_stdout=True,
+            redirect_stderr=True,
         )
         self._drawn = 0.0
         self._running = False
@@ -78,7 +82,7 @@ class TerminalProgress:
 
     def changed(self, told: Line | None) -> None:
         """Let the line pass, and draw again if the last time is not just now."""
-        if told is not None and told[-1][1] in ("good", "bad", "note", "title"):
+        if told is not None and told[-1][1] in _PASSING:
             self._console.print(styled(told, self._console.width))
         if time.monotonic() - self._drawn >= _SOONEST_S:
             self._draw()

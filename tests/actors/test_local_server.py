@@ -58,14 +58,26 @@ def test_a_file_that_holds_no_weights_is_a_clear_error(tmp_path: Path) -> None:
     server.stop()
 
 
-def test_threads_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_are_few_and_two_only_where_two_cores_are_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def on(cores: int | None, busy: float) -> int:
+        monkeypatch.setattr(os, "cpu_count", lambda: cores)
+        monkeypatch.setattr(os, "getloadavg", lambda: (busy, 9.0, 9.0))
+        return default_threads()
+
     monkeypatch.setenv("CI", "true")
-    assert default_threads() == 1
+    assert on(64, 0.0) == 1
     monkeypatch.delenv("CI")
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    assert [on(64, 0.0), on(64, 70.0), on(None, 0.0)] == [2, 1, 1]
+    assert [on(2, 0.2), on(2, 1.0), on(4, 2.0)] == [2, 1, 2]
+
+    def unknown() -> None:
+        raise OSError
+
+    on(2, 0.0)
+    monkeypatch.setattr(os, "getloadavg", unknown)
     assert default_threads() == 2
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert default_threads() == 1
 
 
 def test_the_engine_is_not_loaded_before_it_is_needed() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -184,6 +186,41 @@ def test_lines_go_to_a_pipe_whole_and_a_terminal_gets_a_tree() -> None:
     assert pipe.getvalue() == f"ramet: hello\n1s {'x' * 300}\n"
 
 
+def journaled(kind: str, **data: Any) -> Journaled:
+    return Journaled(kind, json.dumps(data), 1)
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("wall", "scout (wall)"),
+        ("a\x1b", "scout (a\\x1b)"),
+        ("out", "scout (out)"),
+        ("scout", "scout"),
+        (None, "scout"),
+    ],
+)
+def test_agents_of_one_spec_are_told_apart_by_the_labels_of_their_calls(
+    watch: Watch, heard: Heard, label: str | None, name: str
+) -> None:
+    tell(
+        watch,
+        "lead",
+        journaled("call.queued", call="c1", label=label),
+        journaled("call.started", call="c1", session="c"),
+        journaled("call.started", call="c9", session="c"),
+        journaled("log", text="", code="spawned", session="elsewhere", label="x"),
+    )
+    tell(watch, "c", Concluded("m", "completed", None, 1, "1"))
+    assert heard.lines == [f"{name}  replies 1"]
+
+
+def test_a_child_that_a_script_labels_is_told_by_its_label(watch: Watch) -> None:
+    told = journaled("log", text="", code="spawned", session="c", label="gate")
+    tell(watch, "lead", told, told)
+    assert watch.agents["c"].name == "scout (gate)"
+
+
 class Terminal(io.StringIO):
     """A stream that says that it is a terminal."""
 
@@ -207,6 +244,23 @@ def test_a_tree_is_drawn_and_stays(
     shown = screen.getvalue()
     assert "ramet: hello" in shown
     assert "scout" in shown[shown.rindex("AGENT") :]
+
+
+def test_what_a_script_says_and_prints_passes_above_the_tree(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    screen = Terminal()
+    before = sys.stdout
+    progress = watch.progress = progress_for(screen, watch.tree)
+    progress.start()
+    tell(watch, "lead", journaled("log", text="said by the script"))
+    print("printed by it")
+    progress.stop()
+    assert sys.stdout is before
+    shown = screen.getvalue()
+    assert shown.index("said by the script") < shown.index("printed by it")
+    assert shown.index("printed by it\n") < shown.rindex("AGENT")
 
 
 def test_many_agents_are_counted_where_they_do_not_fit(
