@@ -19,11 +19,19 @@ from .script_values import UNKNOWN
 
 __all__ = ["bad_results", "changed_results", "not_awaited", "unknown_fields"]
 
-_READING = (ast.FormattedValue, ast.BinOp)
+_READING = (ast.FormattedValue, ast.BinOp, ast.Starred)
 """What always reads the result that something gives, and not the thing itself."""
 
 _LISTING = (ast.List, ast.Tuple, ast.Starred, ast.ListComp, ast.GeneratorExp)
 """What may hold the members of a group."""
+
+_TAKING = frozenset(
+    f"builtins.{name}"
+    for name in (
+        "all any dict enumerate iter len list max min reversed set sorted sum tuple zip"
+    ).split()
+)
+"""What reads an argument at once, so that what was not awaited fails there."""
 
 _OF_A_COROUTINE = frozenset(("close", "send", "throw", "cr_frame", "cr_running"))
 
@@ -123,8 +131,12 @@ def _reads(script: Script, node: ast.expr) -> bool:
         return parent.value is node
     if isinstance(parent, ast.Compare):
         return not any(isinstance(one, (ast.Is, ast.IsNot)) for one in parent.ops)
-    if isinstance(parent, ast.For):
+    if isinstance(parent, (ast.For, ast.comprehension)):
         return parent.iter is node
+    if isinstance(parent, ast.Match):
+        return parent.subject is node
+    if isinstance(parent, ast.Call):
+        return node in parent.args and script.tree.origin(parent.func) in _TAKING
     if isinstance(parent, (ast.If, ast.While, ast.BoolOp, ast.UnaryOp)):
         # `task = task or ...` asks whether there is one; a fresh call always is.
         return isinstance(node, ast.Call)
