@@ -25,6 +25,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
+from ..mailbox.leaf import leaf
 from ..mailbox.message import (
     AssistantMessage,
     Call,
@@ -101,14 +102,14 @@ class ModelRequest:
     settings: Mapping[str, Any]
 
 
-@record
+@leaf
 class TextDelta:
     """A piece of the text."""
 
     text: str
 
 
-@record
+@leaf
 class CallStarted:
     """The call at `place` began."""
 
@@ -117,7 +118,7 @@ class CallStarted:
     call_id: str = ""
 
 
-@record
+@leaf
 class ArgumentsDelta:
     """A piece of the argument text of the call at `place`."""
 
@@ -125,7 +126,7 @@ class ArgumentsDelta:
     text: str
 
 
-@record
+@leaf
 class CallDone:
     """The argument text of the call at `place` is whole."""
 
@@ -133,7 +134,7 @@ class CallDone:
     arguments: str
 
 
-@record
+@leaf
 class Refused:
     """The provider refused, by its protocol."""
 
@@ -150,7 +151,7 @@ class ModelResponse:
     usage: Usage | None = None
 
 
-@record
+@leaf
 class ResponseEnded:
     """The response is over.
 

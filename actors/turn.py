@@ -7,13 +7,13 @@ responses, not where they come from; `driver.py` does what it decides.
 from __future__ import annotations
 
 from ..mailbox.events import Concluded, Status
-from ..mailbox.message import record
+from ..mailbox.leaf import leaf
 from .response import Assembled, ResponseFault
 
 __all__ = ["COMPLETED", "Finish", "after_response"]
 
 
-@record
+@leaf
 class Finish:
     """How a turn ends.
 

@@ -15,7 +15,8 @@ from functools import partial
 import anyio
 import anyio.lowlevel
 from bare import Bare, Mailbox
-from rounds import CLOCK, Group
+from clock import CLOCK
+from rounds import Group
 
 import ramet
 

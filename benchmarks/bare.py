@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Protocol, TypeVar
 
 import trio
+import trio.testing
+from clock import CLOCK
 
 T = TypeVar("T")
 
@@ -45,6 +47,10 @@ class Bare(Protocol):
     def post(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Run a function in the loop, from any thread."""
 
+    async def cancel_blocked(self, count: int) -> float:
+        """Start tasks that wait for ever, then cancel each; gives the seconds."""
+        raise NotImplementedError
+
 
 class BareAsyncio:
     """Futures and tasks of asyncio."""
@@ -69,6 +75,18 @@ class BareAsyncio:
     def post(self, function: Callable[..., Any], *arguments: Any) -> None:
         self._loop.call_soon_threadsafe(function, *arguments)
 
+    async def cancel_blocked(self, count: int) -> float:
+        async def blocked() -> None:
+            await self.promise()
+
+        tasks = [self._loop.create_task(blocked()) for _ in range(count)]
+        await asyncio.sleep(0)
+        began = CLOCK.now()
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        return CLOCK.now() - began
+
 
 class BareTrio:
     """Rescheduling and a nursery of trio."""
@@ -92,6 +110,22 @@ class BareTrio:
 
     def post(self, function: Callable[..., Any], *arguments: Any) -> None:
         self._token.run_sync_soon(function, *arguments)
+
+    async def cancel_blocked(self, count: int) -> float:
+        scopes = [trio.CancelScope() for _ in range(count)]
+
+        async def blocked(scope: trio.CancelScope) -> None:
+            with scope:
+                await trio.sleep_forever()
+
+        async with trio.open_nursery() as nursery:
+            for scope in scopes:
+                nursery.start_soon(blocked, scope)
+            await trio.testing.wait_all_tasks_blocked()
+            began = CLOCK.now()
+            for scope in scopes:
+                scope.cancel()
+        return CLOCK.now() - began
 
 
 class _TrioPromise:

@@ -12,22 +12,8 @@ import gc
 import statistics
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from time import perf_counter, process_time
 
 from bare import Bare
-
-
-class Clock:
-    """What is counted: the time on the wall, or what the process had of a processor."""
-
-    def __init__(self) -> None:
-        self.now: Callable[[], float] = perf_counter
-
-    def count_processor(self) -> None:
-        self.now = process_time
-
-
-CLOCK = Clock()
 
 Subject = Callable[[Bare, int], Awaitable[float]]
 """Does its work `count` times and gives the seconds that it took."""
@@ -76,11 +62,15 @@ class Group:
     goals: dict[str, float | dict[str, float]] = field(default_factory=dict)
     """In microseconds; by backend where they differ."""
     limits: dict[str, str] = field(default_factory=dict)
+    rounds: int | None = None
+    """How many rounds at most, where one takes long."""
 
 
 async def interleaved(bare: Bare, group: Group, rounds: int) -> list[Measured]:
     """Run the rounds of a group in the running loop; microseconds for each piece."""
     found: dict[str, Measured] = {}
+    if group.rounds is not None:
+        rounds = min(rounds, group.rounds)
     for name in group.subjects:
         goal = group.goals.get(name)
         if isinstance(goal, dict):

@@ -1,7 +1,8 @@
 """The benchmarks: one command that measures what the goals name, beside bare limits.
 
 Lives here: the command line, the table and the file.  What is measured is in
-`agents.py`, `memory.py` and `durable.py`, how in `rounds.py`, the limits in `bare.py`.
+`agents.py`, `scale.py`, `durable.py`, `memory.py` and `stores.py`, how in `rounds.py`,
+the limits in `bare.py`.
 """
 
 from __future__ import annotations
@@ -21,10 +22,19 @@ import agents
 import bare
 import durable
 import memory
-from rounds import CLOCK, Measured, interleaved
+import scale
+import stores
+from clock import CLOCK
+from rounds import Measured, interleaved
 
 BACKENDS = ("asyncio", "trio")
-GROUPS = (*(group.name for group in agents.groups(quick=True)), "durable", "memory")
+GROUPS = (
+    *(group.name for group in agents.groups(quick=True)),
+    *(group.name for group in scale.groups(quick=True)),
+    "durable",
+    "memory",
+    "store",
+)
 
 
 def read_arguments(words: Sequence[str] | None) -> argparse.Namespace:
@@ -41,6 +51,23 @@ def read_arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds of each group")
     parser.add_argument(
         "--directory", help="where stores are made: a folder on the disk to measure"
+    )
+    parser.add_argument(
+        "--agents",
+        type=int,
+        default=10_000,
+        metavar="N",
+        help="idle agents of the group memory (10,000); its goal is for 100,000",
+    )
+    parser.add_argument(
+        "--sessions",
+        type=int,
+        default=100_000,
+        metavar="N",
+        help="sessions of the group store (100,000); its goal is for 1,000,000",
+    )
+    parser.add_argument(
+        "--kept", metavar="FILE", help="the store of that group, kept for the next time"
     )
     found = parser.parse_args(words)
     if found.rounds is not None and found.rounds < 1:
@@ -60,7 +87,7 @@ def measure(asked: argparse.Namespace, backend: str) -> list[Measured]:
             print(line(one), flush=True)
         found.extend(some)
 
-    for group in agents.groups(quick=quick):
+    for group in (*agents.groups(quick=quick), *scale.groups(quick=quick)):
         if group.name in wanted:
             add(bare.run(backend, partial(interleaved, group=group, rounds=rounds)))
     if "durable" in wanted:
@@ -71,7 +98,11 @@ def measure(asked: argparse.Namespace, backend: str) -> list[Measured]:
         )
         add(bare.run(backend, writing))
     if "memory" in wanted:
-        add(memory.measure(backend, 300 if quick else 10_000, asked.directory))
+        add(memory.measure(backend, 300 if quick else asked.agents, asked.directory))
+    if "store" in wanted:
+        sessions = 2_000 if quick else asked.sessions
+        kept = None if quick else asked.kept
+        add(stores.measure(backend, sessions, asked.directory, kept))
     return found
 
 
@@ -90,7 +121,7 @@ def line(one: Measured) -> str:
         if one.more_is_better:
             said = f"{one.goal:g} of it"
         goal = f"{said}: {'met' if one.met else 'missed'}"
-    digits = 2 if one.unit == "us" and one.median < 100 else 0
+    digits = 2 if one.unit in ("us", "ms") and one.median < 100 else 0
     least, most = min(one.values), max(one.values)
     return (
         f"{one.backend:8} {one.name:38} {one.median:8.{digits}f} {one.unit:2}"

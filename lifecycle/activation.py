@@ -12,7 +12,8 @@ import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..mailbox.message import Usage, record
+from ..mailbox.leaf import leaf
+from ..mailbox.message import Usage
 from ..mailbox.session import Session
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Life(enum.Enum):
     GONE = "gone"
 
 
-@record
+@leaf
 class Closing:
     """Why an activation is being ended: a stable cause and what a person wants to know.
 

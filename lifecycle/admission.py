@@ -34,6 +34,7 @@ from ..mailbox.errors import (
 from ..mailbox.events import Created, Kind
 from ..mailbox.inbox import Inbox, Placed
 from ..mailbox.keys import Known
+from ..mailbox.leaf import leaf
 from ..mailbox.message import record
 from ..mailbox.session import Session
 from ..mailbox.store import KeyRow
@@ -48,7 +49,7 @@ __all__ = ["Admission", "Newborn", "Send"]
 UNAVAILABLE = "direct parent is not live; report was not delivered"
 
 
-@record
+@leaf
 class Send:
     """What a sender wants accepted, checked for usage already."""
 

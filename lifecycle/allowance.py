@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ..actors.budget import CAUSES, Limits, spent
-from ..mailbox.message import record
+from ..mailbox.leaf import leaf
 from .concurrency import Place, Pool
 
 __all__ = ["Account", "Allowance", "Refusal", "Strand"]
 
 
-@record
+@leaf
 class Refusal:
     """Which axis of which limits is spent."""
 

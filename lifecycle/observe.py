@@ -17,7 +17,7 @@ from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from ..mailbox.backend import Backend
-from ..mailbox.message import record
+from ..mailbox.leaf import leaf
 from ..mailbox.store import Entry
 
 __all__ = ["Gap", "Observer", "Stage", "Subscription"]
@@ -41,7 +41,7 @@ class Observer(Protocol):
         ...
 
 
-@record
+@leaf
 class Gap:
     """A slow reader missed this many events."""
 

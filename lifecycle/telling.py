@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..mailbox.events import Given
-from ..mailbox.message import record
+from ..mailbox.leaf import leaf
 from ..mailbox.session import Untold
 from .activation import Activation, Life
 from .notices import notice_given, notice_text, unread_beyond_notices
@@ -19,7 +19,7 @@ from .notices import notice_given, notice_text, unread_beyond_notices
 __all__ = ["Telling", "telling_at_end", "telling_later"]
 
 
-@record
+@leaf
 class Telling:
     """A message of the runtime to a parent; `forced`: whatever the wake budget."""
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from .message import Call, Usage, record
+from .leaf import leaf
+from .message import Call, Usage
 
 __all__ = [
     "Accepted",
@@ -46,7 +47,7 @@ Given = Literal["wakeup", "quiet", "undecided"]
 Status = Literal["completed", "failed", "cancelled", "blocked", "stopped"]
 
 
-@record
+@leaf
 class ToolRecord:
     """A tool as it was at publication: its name and the digest of what a model sees."""
 
@@ -54,7 +55,7 @@ class ToolRecord:
     digest: str
 
 
-@record
+@leaf
 class LimitsRecord:
     """Limits as they were declared; `None` is unbounded."""
 
@@ -66,7 +67,7 @@ class LimitsRecord:
     requests: int | None = None
 
 
-@record
+@leaf
 class SpecRecord:
     """What a header keeps of a spec: texts, limits and digests, never code."""
 
@@ -78,7 +79,7 @@ class SpecRecord:
     tools: tuple[ToolRecord, ...] = ()
 
 
-@record
+@leaf
 class Created:
     """The header: written once, before the first activation; `parent` never changes.
 
@@ -95,7 +96,7 @@ class Created:
     background: bool = False
 
 
-@record
+@leaf
 class Activated:
     """An activation began.  `changed` names stored texts and tools that differ now."""
 
@@ -104,7 +105,7 @@ class Activated:
     changed: tuple[str, ...] = ()
 
 
-@record
+@leaf
 class Accepted:
     """A message was accepted: from here on it is this session's to enter or discard.
 
@@ -124,7 +125,7 @@ class Accepted:
     digest: str | None = None
 
 
-@record
+@leaf
 class TurnOpened:
     """A turn began and claimed these messages."""
 
@@ -133,7 +134,7 @@ class TurnOpened:
     at: int
 
 
-@record
+@leaf
 class StepEnded:
     """A model answered.  `cut` when only a part of the text was kept."""
 
@@ -145,7 +146,7 @@ class StepEnded:
     cut: bool = False
 
 
-@record
+@leaf
 class RequestFailed:
     """A model request was made and gave nothing that can be kept."""
 
@@ -155,7 +156,7 @@ class RequestFailed:
     usage: Usage | None = None
 
 
-@record
+@leaf
 class CallEnded:
     """The call at `place` of the open batch has its result."""
 
@@ -165,7 +166,7 @@ class CallEnded:
     error: str | None = None
 
 
-@record
+@leaf
 class Submitted:
     """A return was judged.  `value` is canonical text, also of what was refused."""
 
@@ -176,7 +177,7 @@ class Submitted:
     errors: tuple[str, ...] = ()
 
 
-@record
+@leaf
 class Interrupted:
     """Somebody asked to stop the open turn; what waits is parked from here on."""
 
@@ -184,7 +185,7 @@ class Interrupted:
     at: int
 
 
-@record
+@leaf
 class Promoted:
     """An undecided notice became an occurrence."""
 
@@ -192,7 +193,7 @@ class Promoted:
     at: int
 
 
-@record
+@leaf
 class TurnEnded:
     """The open turn ended, and its claimed assignments, unless the agent returns.
 
@@ -205,7 +206,7 @@ class TurnEnded:
     detail: str | None = None
 
 
-@record
+@leaf
 class Discarded:
     """A cancel discarded a waiting message."""
 
@@ -215,7 +216,7 @@ class Discarded:
     detail: str | None = None
 
 
-@record
+@leaf
 class Concluded:
     """The assignment of a returning agent ended.  `receipt` is canonical text."""
 
@@ -229,7 +230,7 @@ class Concluded:
     receipt: str | None = None
 
 
-@record
+@leaf
 class Ended:
     """The activation ended.  `told`: the same batch tells the parent every outcome.
 
@@ -242,14 +243,14 @@ class Ended:
     reports: int = 0
 
 
-@record
+@leaf
 class Told:
     """The outcomes that were untold are told to the parent in the same batch."""
 
     at: int
 
 
-@record
+@leaf
 class Journaled:
     """A supervisor script wrote to its journal; `data` is canonical text."""
 
@@ -258,7 +259,7 @@ class Journaled:
     at: int
 
 
-@record
+@leaf
 class Compacted:
     """The transcript was shortened: `summary` stands for all but its last `kept`
     entries.

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 from .errors import KeyConflictError, UsageError
-from .message import record
+from .leaf import leaf
 from .store import KeyRow
 
 __all__ = ["RESERVED", "KeyTable", "Known", "check_key"]
@@ -22,7 +22,7 @@ RESERVED = "ramet:"
 """The prefix of the runtime's own keys, which no caller may use."""
 
 
-@record
+@leaf
 class Known:
     """What a key named already.  `ticket` is 0 when the store knows it durably."""
 

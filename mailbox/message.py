@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import attrs
 
 from .errors import UsageError
+from .leaf import leaf
 
 if TYPE_CHECKING:
     from attrs import frozen as record
@@ -63,7 +64,7 @@ ASSIGNING: frozenset[str] = frozenset(("prompt", "tell", "followup"))
 """The sources whose messages open an assignment."""
 
 
-@record
+@leaf
 class Usage:
     """What model requests cost: tokens, or `None` where a provider did not say."""
 
@@ -106,7 +107,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
     return one if other is None else one + other
 
 
-@record
+@leaf
 class Call:
     """One tool call of a response: the raw argument text, as the provider gave it."""
 
@@ -115,7 +116,7 @@ class Call:
     call_id: str = ""
 
 
-@record
+@leaf
 class CallResult:
     """What a tool call came to: a text for the model, and a code if it is an error."""
 
@@ -123,7 +124,7 @@ class CallResult:
     error: str | None = None
 
 
-@record
+@leaf
 class UserMessage:
     """A message that entered: what the model reads, and who sent it and why."""
 
@@ -133,7 +134,7 @@ class UserMessage:
     blocks: tuple[str, ...]
 
 
-@record
+@leaf
 class AssistantMessage:
     """What a model answered in one step; `cut` when it was stopped meanwhile."""
 
@@ -142,7 +143,7 @@ class AssistantMessage:
     cut: bool = False
 
 
-@record
+@leaf
 class ToolMessage:
     """The results of one step's calls, in the order of the calls."""
 

@@ -37,6 +37,7 @@ from .events import (
     TurnOpened,
 )
 from .inbox import Inbox
+from .leaf import leaf
 from .message import (
     ASSIGNING,
     AssistantMessage,
@@ -47,7 +48,6 @@ from .message import (
     Usage,
     UserMessage,
     frame,
-    record,
 )
 from .shortening import shorten
 from .store import Summary
@@ -71,7 +71,7 @@ ANSWERS = frozenset(("reply", "report"))
 _NO_USAGE = Usage()
 
 
-@record
+@leaf
 class Untold:
     """An outcome that the parent has not been told: of which assignment, and how."""
 
@@ -81,7 +81,7 @@ class Untold:
     detail: str | None = None
 
 
-@record
+@leaf
 class Returned:
     """A submission as it was judged, and the call that made it, if one did."""
 

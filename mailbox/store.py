@@ -28,12 +28,13 @@ from typing import Protocol, runtime_checkable
 import attrs
 
 from .events import Event, Kind
+from .leaf import leaf
 from .message import Usage, record
 
 __all__ = ["Batch", "Entry", "KeyRow", "Reader", "SessionRow", "Store", "Summary"]
 
 
-@record
+@leaf
 class Summary:
     """What the index holds of a session after a batch; it replaces the one before.
 
@@ -54,7 +55,7 @@ class Summary:
     last_at: int
 
 
-@record
+@leaf
 class Entry:
     """One event at its place in its session's log."""
 
@@ -81,7 +82,7 @@ class Batch:
     released: Sequence[str] = ()
 
 
-@record
+@leaf
 class KeyRow:
     """What is stored under a sender's key.
 
