@@ -32,6 +32,7 @@ from ..mailbox.events import (
 from ..mailbox.ids import Ambient
 from ..mailbox.keys import KeyTable
 from ..mailbox.message import ASSIGNING
+from ..mailbox.samples import Samples
 from ..mailbox.store import KeyRow
 from ..mailbox.writer import Gate
 from .activation import Activation, Closing, Life, may_settle
@@ -69,6 +70,7 @@ class Forest:
         self.on_closing: Callable[[Activation], None] | None = None
         self.view: Callable[[Activation], str] = _unseen
         self.limiter: Limiter = Limiter(self.let_run, self.expire)
+        self.waited_ms: Samples = Samples()
         self._spawn = spawn
 
     # -- the log -----------------------------------------------------------------------
@@ -226,7 +228,10 @@ class Forest:
         claim = session.inbox.next_claim(everything=everything)
         if not claim:
             return False
-        self.log(activation, TurnOpened(session.turn + 1, claim, self.ambient.now_ms()))
+        now = self.ambient.now_ms()
+        self.log(activation, TurnOpened(session.turn + 1, claim, now))
+        assert session.open is not None
+        self.waited_ms.note(now - session.open[0].at)
         if activation.wakes and any(m.source in ASSIGNING for m in session.open or ()):
             activation.wakes = 0
         return True

@@ -7,12 +7,13 @@ is the authority: a copy has none and copies nothing of the forest (R-005).
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 from ..mailbox.events import Kind
 from ..mailbox.store import Entry
 from .activation import Activation, Life, State, state_of
 from .current import forbid_waiting_for
+from .figures import AgentStatistics, agent_statistics
 
 __all__ = ["Agent", "Owner", "handle_of"]
 
@@ -116,20 +117,9 @@ class Agent:
         if self._activation.life is Life.LIVE:
             self._owner._release(self._activation)
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> AgentStatistics:
         """Counts of its log, its queue and its usage."""
-        activation = self._activation
-        session = activation.session
-        return {
-            "events": session.seq,
-            "turns": session.turn,
-            "waiting": len(session.inbox.waiting),
-            "staged": len(session.inbox.staged),
-            "children": len(activation.children or ()),
-            "requests": session.usage.requests,
-            "tool_calls": session.usage.tool_calls,
-            "transcript": len(session.transcript),
-        }
+        return agent_statistics(self._activation)
 
     def __copy__(self) -> Agent:
         return _make(self._activation, self._owner)

@@ -29,6 +29,7 @@ from ..mailbox.store import Entry
 from .activation import Activation, Closing, Life
 from .bureau import Bureau
 from .errors import SetupReleaseError
+from .figures import Statistics, queues
 from .handle import Agent
 from .inquiry import Inquiry
 from .observe import Gap
@@ -494,22 +495,26 @@ class Supervisor:
         live = self._runtime.forest.live.get(session_id)
         return None if live is None else self._runtime.agent(live)
 
-    def statistics(self) -> dict[str, Any]:
-        """Counts of agents, queues, tasks and commits; never reads the store."""
+    def statistics(self) -> Statistics:
+        """What it is doing: agents, queues, commits, and how long messages waited.
+
+        It looks at every resident agent, and never reads the store.
+        """
         runtime = self._runtime
-        live = runtime.forest.live
-        return {
-            "agents": len(live),
-            "running": sum(one.session.open is not None for one in live.values()),
-            "waiting_messages": sum(
-                len(one.session.inbox.waiting) for one in live.values()
-            ),
-            "tasks": runtime.backend.tasks(),
-            "keys": len(runtime.forest.keys),
-            "commits": runtime.gate.commits,
-            "events": runtime.gate.durable,
-            "undecided_events": runtime.gate.ticket - runtime.gate.durable,
-        }
+        forest, gate = runtime.forest, runtime.gate
+        return Statistics(
+            **queues(forest.live.values()),
+            operations=runtime.calls.count,
+            waits=runtime.waits.count,
+            tasks=runtime.backend.tasks(),
+            keys=len(forest.keys),
+            events=gate.durable,
+            undecided_events=gate.ticket - gate.durable,
+            commits=gate.commits,
+            commit_events=gate.sizes.spread(),
+            commit_ms=gate.took_ms.spread(),
+            waited_ms=forest.waited_ms.spread(),
+        )
 
     async def children(
         self,

@@ -20,6 +20,7 @@ from .backend import Backend
 from .backend_trio import protected
 from .errors import SendUnknownError
 from .events import Event
+from .samples import Samples
 from .session import Session
 from .storage import Storage
 from .store import Batch, Entry, Summary
@@ -53,6 +54,8 @@ class Gate:
         self.ticket: int = 0
         self.durable: int = 0
         self.commits: int = 0
+        self.sizes: Samples = Samples()
+        self.took_ms: Samples = Samples()
         self.epochs: dict[str, int] = {}
         self.failed: BaseException | None = None
         self.on_commit: Callable[[Sequence[Entry]], None] | None = None
@@ -63,6 +66,7 @@ class Gate:
         self._expected: dict[str, int] = {}
         self._flying: Sequence[Entry] = ()
         self._taken = 0
+        self._began = 0.0
         self._now = _Waiting()
         self._next = _Waiting()
         self._drained: Callable[[], None] = lambda: None
@@ -208,6 +212,8 @@ class Gate:
         entries, self._flying = self._flying, []
         self.durable = self._taken
         self.commits += 1
+        self.sizes.note(len(entries))
+        self.took_ms.note((self._backend.now() - self._began) * 1e3)
         if self.on_commit is not None:
             self._fire([partial(self.on_commit, entries)])
         ready, self._now = self._now, _Waiting()
@@ -224,6 +230,7 @@ class Gate:
         expected, self._expected = self._expected, {}
         self._now, self._next = self._next, _Waiting()
         self._taken = self.ticket
+        self._began = self._backend.now()
         epochs = {name: self.epochs.get(name, 1) for name in touched}
         summaries: dict[str, Summary] = {
             name: session.summary() for name, session in touched.items()

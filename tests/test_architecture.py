@@ -33,7 +33,7 @@ PURE = frozenset(
     for room, names in {
         "mailbox": (
             "batch canonical codec errors events frozen inbox keys leaf message "
-            "session shortening store"
+            "samples session shortening store"
         ),
         "actors": (
             "agent arguments bound budget chat_messages chat_stream compaction "
@@ -42,8 +42,8 @@ PURE = frozenset(
             "returns schema scope submission tool tool_signature turn verdict"
         ),
         "lifecycle": (
-            "activation admission allowance call_report concurrency errors forest "
-            "limiter notices prose readers recorded returning script_branches "
+            "activation admission allowance call_report concurrency errors figures "
+            "forest limiter notices prose readers recorded returning script_branches "
             "script_calls script_check script_course script_declared script_finding "
             "script_labels script_results script_shapes script_tree script_values "
             "telling"

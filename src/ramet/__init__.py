@@ -49,6 +49,7 @@ from .lifecycle.errors import (
     SetupRevokedError,
     TeardownError,
 )
+from .lifecycle.figures import AgentStatistics, Statistics
 from .lifecycle.flow import Flow
 from .lifecycle.flow_child import Assignment, FlowChild
 from .lifecycle.group import Settled
@@ -98,6 +99,7 @@ from .mailbox.message import (
     Usage,
     UserMessage,
 )
+from .mailbox.samples import Spread
 from .mailbox.store import Entry, Reader, Store
 from .mailbox.store_memory import MemoryStore
 from .mailbox.store_sqlite import SqliteReader, SqliteStore
@@ -112,6 +114,7 @@ __all__ = [
     "AgentCancelledError",
     "AgentFailedError",
     "AgentSpec",
+    "AgentStatistics",
     "AgentStoppedError",
     "Ambient",
     "ArgumentsDelta",
@@ -183,9 +186,11 @@ __all__ = [
     "SetupReleaseError",
     "SetupRevokedError",
     "Shortened",
+    "Spread",
     "SqliteReader",
     "SqliteStore",
     "Started",
+    "Statistics",
     "Store",
     "StoreInUseError",
     "StructlogObserver",
