@@ -21,6 +21,7 @@ from typing import Any
 import agents
 import bare
 import durable
+import long_log
 import memory
 import scale
 import stores
@@ -34,6 +35,7 @@ GROUPS = (
     "durable",
     "memory",
     "store",
+    "long log",
 )
 
 
@@ -65,6 +67,13 @@ def read_arguments(words: Sequence[str] | None) -> argparse.Namespace:
         default=100_000,
         metavar="N",
         help="sessions of the group store (100,000); its goal is for 1,000,000",
+    )
+    parser.add_argument(
+        "--events",
+        type=int,
+        default=100_000,
+        metavar="N",
+        help="events of the group long log (100,000)",
     )
     parser.add_argument(
         "--kept", metavar="FILE", help="the store of that group, kept for the next time"
@@ -103,6 +112,10 @@ def measure(asked: argparse.Namespace, backend: str) -> list[Measured]:
         sessions = 2_000 if quick else asked.sessions
         kept = None if quick else asked.kept
         add(stores.measure(backend, sessions, asked.directory, kept))
+    if "long log" in wanted:
+        events = 2_000 if quick else asked.events
+        ask = partial(long_log.measure, events=events, directory=asked.directory)
+        add(bare.run(backend, ask))
     return found
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 
 import attrs
 
+from ..mailbox.bookmark import session_of
 from ..mailbox.errors import CorruptLogError, RametError
 from ..mailbox.events import Created, Event
 from ..mailbox.session import fold
@@ -211,11 +212,15 @@ def _fold(reader: SqliteInspector, row: SessionRow) -> int:
     """Fold one log at one moment; gives how many events it has.
 
     Raises:
-        RametError: it cannot be read, or its index row says something else.
+        RametError: it cannot be read, or its index row or its bookmark says something
+            else.
     """
     with reader.snapshot():
         now = reader.row(row.session) or row
         events = reader.load(row.session)
+        bookmark = reader.bookmark(row.session)
+    if bookmark is not None and session_of(bookmark) != fold(events[: bookmark.seq]):
+        raise CorruptLogError("its bookmark does not agree with its log")
     if fold(events).summary() != now.summary or not _is_headed(events, now):
         raise CorruptLogError("its index row does not agree with its log")
     return len(events)

@@ -12,18 +12,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from ..actors.outcome import Outcome, TreeUsage
+from ..mailbox.bookmark import session_of
 from ..mailbox.errors import (
     CorruptLogError,
     DrainingError,
+    IllegalEventError,
     ParkedError,
     PersistenceUnavailableError,
     UnknownMessageError,
     UnsupportedLogError,
     UsageError,
 )
-from ..mailbox.events import Accepted, Created
+from ..mailbox.events import Accepted, Created, Event
 from ..mailbox.message import ASSIGNING
-from ..mailbox.session import fold
+from ..mailbox.session import Session
 from ..mailbox.store import Entry, Reader
 from .activation import Activation
 from .current import current_activation, forbid_waiting_for
@@ -32,14 +34,15 @@ from .readers import (
     Explanation,
     Listing,
     MessageStatus,
-    explain_row,
     explain_session,
+    explain_stored,
     listing_of,
     opens_assignment,
     outcome_in,
     resting_place,
     status_in,
 )
+from .recovery import folded
 from .runtime import Runtime
 from .stream import LiveStream, LogStream
 
@@ -210,34 +213,61 @@ class Inquiry:
                     state,  # type: ignore[arg-type]
                     deferred=deferred,
                 )
-        session_id = await self._place(message_id)
-        events = await runtime.storage.read(Reader.load, session_id)
+        session_id, seq = await self._position(message_id)
+        bookmark = await runtime.storage.bookmark(session_id)
+        if bookmark is None or bookmark.seq > seq:
+            before = Session()
+        else:
+            before = session_of(bookmark)
+        events = await runtime.storage.read(Reader.load, session_id, before.seq)
         live = runtime.forest.live.get(session_id)
-        return status_in(
-            events, message_id, session_id, 0 if live is None else live.asked
-        )
+        asked = 0 if live is None else live.asked
+        return status_in(events, message_id, session_id, asked, before)
 
-    async def _place(self, message_id: str) -> str:
+    async def _position(self, message_id: str) -> tuple[str, int]:
+        """Whose log holds a message, and from where on."""
         runtime = self._runtime
-        place = await runtime.storage.read(Reader.place, message_id)
-        if place is None:
+        found = await runtime.storage.position(message_id)
+        if found is None:
             await self._settle(message_id)
-            place = await runtime.storage.read(Reader.place, message_id)
-        if place is None:
+            found = await runtime.storage.position(message_id)
+        if found is None:
             raise UnknownMessageError(f"no log holds a message {message_id!r}")
-        return place
+        return found
+
+    async def _since(self, session_id: str, seq: int) -> tuple[Created, list[Event]]:
+        """The header of a log, and its events from a place on.
+
+        A short log, and one without a bookmark, is read whole.
+        """
+        storage = self._runtime.storage
+        live = self._runtime.forest.live.get(session_id)
+        header = None if live is None else live.session.header
+        if header is None and seq:
+            bookmark = await storage.bookmark(session_id)
+            header = None if bookmark is None else bookmark.header
+        if header is not None:
+            return header, await storage.read(Reader.load, session_id, seq)
+        events = await storage.read(Reader.load, session_id)
+        first = events[0]
+        assert isinstance(first, Created)
+        return first, events
 
     async def outcome(self, message_id: str) -> Outcome[Any] | None:
         """The outcome of an assignment, or `None` while it is open."""
         check_id(message_id, "message")
+        session_id, seq = await self._position(message_id)
+        return await self._outcome(session_id, seq, message_id)
+
+    async def _outcome(
+        self, session_id: str, seq: int, message_id: str
+    ) -> Outcome[Any] | None:
         runtime = self._runtime
-        session_id = await self._place(message_id)
-        events = await runtime.storage.read(Reader.load, session_id)
+        header, events = await self._since(session_id, seq)
         own, subtree = await runtime.storage.read(Reader.usage, session_id)
-        header = events[0]
-        text = header.contract if isinstance(header, Created) else None
-        declared = runtime.declared.get(text or "")
-        return outcome_in(events, message_id, TreeUsage(own, subtree), declared)
+        usage = TreeUsage(own, subtree)
+        declared = runtime.declared.get(header.contract or "")
+        return outcome_in(events, message_id, usage, declared, header)
 
     async def _settle(self, message_id: str) -> None:
         """Let a message become durable that was perhaps accepted just now."""
@@ -252,12 +282,12 @@ class Inquiry:
         """The outcome of an assignment, once there is one."""
         check_id(message_id, "message")
         runtime = self._runtime
-        session_id = await self._place(message_id)
+        session_id, seq = await self._position(message_id)
         self._forbid_own(session_id, message_id)
         async with runtime.lending():
-            return await self._wait(session_id, message_id)
+            return await self._wait(session_id, seq, message_id)
 
-    async def _wait(self, session_id: str, message_id: str) -> Outcome[Any]:
+    async def _wait(self, session_id: str, seq: int, message_id: str) -> Outcome[Any]:
         runtime = self._runtime
         changed = _Changed()
         runtime.waits.enter()
@@ -266,10 +296,10 @@ class Inquiry:
                 changed.forget()
                 runtime.stage.watch(session_id, changed.tell)
                 if not self._lies_ahead(session_id, message_id):
-                    outcome = await self.outcome(message_id)
+                    outcome = await self._outcome(session_id, seq, message_id)
                     if outcome is not None:
                         return outcome
-                    await self._refuse_endless(session_id, message_id, changed)
+                    await self._refuse_endless(session_id, seq, message_id, changed)
                 if runtime.gate.failed is not None:
                     raise PersistenceUnavailableError(
                         "a commit failed: whether this assignment ended is known after"
@@ -302,7 +332,7 @@ class Inquiry:
             forbid_waiting_for(live, f"assignment {message_id}", below=False)
 
     async def _refuse_endless(
-        self, session_id: str, message_id: str, changed: _Changed
+        self, session_id: str, seq: int, message_id: str, changed: _Changed
     ) -> None:
         """Refuse to wait for what nothing in this process is about to run (law 11).
 
@@ -310,7 +340,7 @@ class Inquiry:
         somebody loads the session or one above it, which repairs it too.
         """
         runtime = self._runtime
-        events = await runtime.storage.read(Reader.load, session_id)
+        _, events = await self._since(session_id, seq)
         if not opens_assignment(events, message_id):
             raise UsageError(f"message {message_id} opens no assignment")
         if session_id in runtime.forest.live or changed.told:
@@ -324,7 +354,8 @@ class Inquiry:
         )
         if session_id in runtime.forest.live or undecided or changed.told:
             return
-        session = fold(events)
+        session = await folded(runtime.storage, session_id)
+        assert session is not None
         parked = session.activation is None and session.inbox.parked
         if runtime.forest.draining is not None and not parked:
             raise DrainingError(
@@ -395,10 +426,11 @@ class Inquiry:
         if row is None:
             return Explanation(session_id, "unknown", "no session has this id")
         try:
-            events = await runtime.storage.read(Reader.load, session_id)
-        except (CorruptLogError, UnsupportedLogError) as error:
+            session = await folded(runtime.storage, session_id)
+        except (CorruptLogError, IllegalEventError, UnsupportedLogError) as error:
             return Explanation(session_id, "unreadable", str(error))
-        return explain_row(row, events, here=True)
+        assert session is not None
+        return explain_stored(row, session, here=True)
 
     def events(self, session_id: str | None, after: int) -> AsyncIterator[Entry | Gap]:
         """What happens; of one session also what happened, without a gap."""

@@ -13,10 +13,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from ..actors.model import ModelRequest
+from ..mailbox.bookmark import session_of
 from ..mailbox.events import Accepted, Activated, Compacted, Ended, Event
 from ..mailbox.message import Usage
-from ..mailbox.session import Session
-from ..mailbox.store import Entry, Reader
+from ..mailbox.session import Session, fold
+from ..mailbox.store import Bookmarks, Entry, Reader
 from .laws_log import Walk, asked_by_compactions, need
 
 __all__ = ["Logs", "Walks", "check_laws", "check_walks", "logs_of"]
@@ -40,10 +41,21 @@ def logs_of(reader: Reader) -> dict[str, list[Event]]:
             for row in page:
                 logs[row.session] = reader.load(row.session)
                 need(row.seq == len(logs[row.session]), f"R-232 the row of {row}")
+                _check_bookmark(reader, row.session, logs[row.session])
                 waiting.append(row.session)
             after = page[-1].session
     need(len(logs) == reader.sessions(), "8 a session that no parent leads to")
     return logs
+
+
+def _check_bookmark(reader: Reader, name: str, log: Sequence[Event]) -> None:
+    """A bookmark gives what the fold of its log gave there, and no more."""
+    bookmark = reader.bookmark(name) if isinstance(reader, Bookmarks) else None
+    if bookmark is not None:
+        seq = bookmark.seq
+        need(seq <= len(log), f"19 the bookmark of {name} is ahead of its log")
+        same = session_of(bookmark) == fold(log[:seq])
+        need(same, f"R-200 the bookmark of {name} at {seq} is not the fold")
 
 
 def check_laws(

@@ -48,6 +48,7 @@ __all__ = [
     "MessageStatus",
     "explain_row",
     "explain_session",
+    "explain_stored",
     "listing_of",
     "opens_assignment",
     "outcome_in",
@@ -183,17 +184,23 @@ def _stored_state(row: SessionRow, *, here: bool, has_children: bool) -> str:
 
 
 def status_in(
-    events: Sequence[Event], message_id: str, session_id: str, asked: int = 0
+    events: Sequence[Event],
+    message_id: str,
+    session_id: str,
+    asked: int = 0,
+    before: Session | None = None,
 ) -> MessageStatus:
     """The status of a message from the durable log that accepted it.
 
     Args:
-        events: the log.
+        events: the log, from before the message was accepted on.
         message_id: the message.
         session_id: whose log it is.
         asked: how much of the transcript a request holds that is being made now.
+        before: the state before these events, which is used up; `None`: they begin with
+            the header.
     """
-    session = Session()
+    session = Session() if before is None else before
     accepted: Accepted | None = None
     place = 0
     for event in events:
@@ -242,13 +249,21 @@ def outcome_in(
     message_id: str,
     usage: TreeUsage,
     contract: Contract[Any] | None = None,
+    header: Created | None = None,
 ) -> Outcome[Any] | None:
     """The outcome of an assignment from its agent's log, or `None` while it is open.
 
-    `contract` is the declared one, where it is known in this process.
+    Args:
+        events: the log, from the acceptance of the message on or from earlier.
+        message_id: the message that opened it.
+        usage: what was spent.
+        contract: the declared one, where it is known in this process.
+        header: that of the log; `None`: the events begin with it.
     """
-    header = events[0]
-    assert isinstance(header, Created)
+    if header is None:
+        first = events[0]
+        assert isinstance(first, Created)
+        header = first
     if header.kind in ("oneshot", "headless"):
         return _concluded(events, header, message_id, usage, contract)
     claimed: frozenset[str] = frozenset()
@@ -424,11 +439,16 @@ def _explain_turn(session: Session, *, compacting: bool = False) -> str:
 
 
 def explain_row(row: SessionRow, events: Sequence[Event], *, here: bool) -> Explanation:
-    """Why a session that is not resident here is in its state."""
+    """Why a session that is not resident here is in its state, from its log."""
     try:
         session = fold(events)
     except (CorruptLogError, IllegalEventError, UnsupportedLogError) as error:
         return Explanation(row.session, "unreadable", str(error))
+    return explain_stored(row, session, here=here)
+
+
+def explain_stored(row: SessionRow, session: Session, *, here: bool) -> Explanation:
+    """The same, from its state."""
     waiting = len(session.inbox.waiting)
     if session.activation is None:
         if session.inbox.parked:

@@ -17,6 +17,7 @@ from ..actors.bound import BoundSpec, bind, rebind
 from ..actors.contributions import Installation
 from ..actors.policy import Policy
 from ..actors.tool import call_key
+from ..mailbox.bookmark import session_of
 from ..mailbox.errors import (
     CorruptLogError,
     IllegalEventError,
@@ -34,6 +35,7 @@ from .telling import telling_later
 
 __all__ = [
     "Loaded",
+    "folded",
     "load",
     "rebound",
     "recover_children",
@@ -108,10 +110,9 @@ async def _count_spent(storage: Storage, top: Loaded) -> None:
 
 async def _load_one(storage: Storage, session_id: str) -> Loaded:
     try:
-        events = await storage.read(Reader.load, session_id)
-        if not events:
+        session = await folded(storage, session_id)
+        if session is None:
             raise NotResumableError(f"there is no session {session_id}")
-        session = fold(events)
     except (CorruptLogError, UnsupportedLogError, IllegalEventError) as error:
         raise NotResumableError(
             f"session {session_id} cannot be read, so it is not continued: {error}"
@@ -124,6 +125,22 @@ async def _load_one(storage: Storage, session_id: str) -> Loaded:
             if row is not None:
                 loaded.answers[place] = row
     return loaded
+
+
+async def folded(storage: Storage, session_id: str) -> Session | None:
+    """The state of a stored session, from its last bookmark and what came after it.
+
+    Raises:
+        CorruptLogError, UnsupportedLogError, IllegalEventError: it cannot be read.
+    """
+    bookmark = await storage.bookmark(session_id)
+    if bookmark is None:
+        events = await storage.read(Reader.load, session_id)
+        return fold(events) if events else None
+    session = session_of(bookmark)
+    for event in await storage.read(Reader.load, session_id, session.seq):
+        session.apply(event)
+    return session
 
 
 def rebound(

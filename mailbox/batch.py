@@ -21,13 +21,14 @@ class Additions:
     """What a batch adds to the index besides its events.
 
     `created` are the headers of new sessions, by session; `parents` the sessions that
-    must be stored already; `places` the session of each accepted message; `keys` what
+    must be stored already; `places` the session and the `seq` at which
+    each message was accepted; `keys` what
     each (sender, key) names.
     """
 
     created: dict[str, Created]
     parents: set[str]
-    places: dict[str, str]
+    places: dict[str, tuple[str, int]]
     keys: dict[tuple[str, str], KeyRow]
 
 
@@ -54,11 +55,14 @@ def additions(batch: Batch) -> Additions:
             message = event.id
             if message in places:
                 raise UsageError(f"message {message} is accepted twice")
-            places[message] = session
+            places[message] = session, seq
             if event.key is not None:
                 _add_key(found, session, event, event.key)
         elif type(event) is Created:
             _add_session(found, session, event)
+    for session, bookmark in batch.bookmarks.items():
+        if sequences.get(session) != bookmark.seq:
+            raise UsageError(f"the bookmark of session {session} is of another place")
     if batch.summaries.keys() != batch.expected.keys():
         raise UsageError(
             "a batch must have one summary of each session that it touches"

@@ -25,10 +25,19 @@ from typing import Any, Literal, NoReturn, get_args
 
 import attrs
 
+from .bookmark import MEANING, Bookmark
 from .errors import CorruptLogError, UnsupportedLogError, UsageError
 from .events import Event
 
-__all__ = ["KINDS", "VERSION", "content_digest", "decode", "encode"]
+__all__ = [
+    "KINDS",
+    "VERSION",
+    "content_digest",
+    "decode",
+    "decode_bookmark",
+    "encode",
+    "encode_bookmark",
+]
 
 VERSION = 1
 """The version of the whole union; a new meaning of an old kind needs a new one."""
@@ -100,6 +109,41 @@ def decode(text: str) -> Event:
     except _MisfitError as error:
         raise CorruptLogError(f"a stored event does not fit: {error}") from None
     return event
+
+
+def encode_bookmark(bookmark: Bookmark) -> str:
+    """Write a bookmark as text, with the version of the fold that it came from.
+
+    Raises:
+        UsageError: a field holds what its type does not allow.
+    """
+    try:
+        text = _BOOKMARK.write(bookmark)
+        return _EXACT_BOOKMARK.write(bookmark) if "\\ud" in text else text
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
+        raise UsageError(
+            f"a field of a bookmark does not have its type: {error}"
+        ) from error
+
+
+def decode_bookmark(text: str) -> Bookmark:
+    """Read the bookmark that a text holds.
+
+    Raises:
+        CorruptLogError: it is none, or a field is missing, unknown or not of its type.
+        UnsupportedLogError: it is of another version of the log or of the fold.
+    """
+    try:
+        found = _JSON.decode(text)
+        if type(found) is not dict:
+            raise _MisfitError(f"is {_name(found)}")
+        version = found.pop("v", None)
+        if version != _BOOKMARK_VERSION:
+            raise UnsupportedLogError(f"a bookmark has version {version!r:.20}")
+        bookmark: Bookmark = _BOOKMARK.read(found, "bookmark")
+    except (_MisfitError, ValueError, TypeError, RecursionError) as error:
+        raise CorruptLogError(f"a stored bookmark cannot be read: {error}") from error
+    return bookmark
 
 
 def content_digest(operation: str, content: tuple[str, ...], extra: str = "") -> str:
@@ -201,6 +245,8 @@ def _shape(hint: Any, text: _Shape) -> _Shape:
     if origin in (types.UnionType, typing.Union) and len(arguments) == 2:
         (inner,) = (one for one in arguments if one is not type(None))
         return _optional(_shape(inner, text))
+    if origin in (types.UnionType, typing.Union):
+        return _either(arguments, text)
     if origin is tuple and arguments[1:] == (...,):
         return _array(_shape(arguments[0], text))
     return _record(hint, text)
@@ -225,6 +271,28 @@ def _optional(inner: _Shape) -> _Shape:
 
     def read(value: Any, where: str) -> Any:
         return None if value is None else read_inner(value, where)
+
+    return _Shape(write, read)
+
+
+def _either(classes: tuple[Any, ...], text: _Shape) -> _Shape:
+    """The shape of one of several records: an object with its class as only member."""
+    shapes = {_snake(cls.__name__): _record(cls, text) for cls in classes}
+    writers = {
+        cls: (f'{{"{name}":', shape.write)
+        for cls, (name, shape) in zip(classes, shapes.items(), strict=True)
+    }
+
+    def write(value: Any) -> str:
+        prefix, write_inner = writers[type(value)]
+        return f"{prefix}{write_inner(value)}}}"
+
+    def read(value: Any, where: str) -> Any:
+        if type(value) is dict and len(value) == 1:
+            ((name, inner),) = value.items()
+            if name in shapes:
+                return shapes[name].read(inner, name)
+        raise _MisfitError(f"{where} must be one of {', '.join(shapes)}")
 
     return _Shape(write, read)
 
@@ -337,3 +405,14 @@ def _shapes(text: _Shape) -> dict[type, _Shape]:
 
 _SHAPES = _shapes(_TEXT)
 _EXACT = _shapes(_EXACT_TEXT)
+
+_BOOKMARK_VERSION = f"{VERSION}.{MEANING}"
+
+
+def _bookmarks(text: _Shape) -> _Shape:
+    fixed = {"v": encode_basestring_ascii(_BOOKMARK_VERSION)}
+    return _record(Bookmark, text, fixed)
+
+
+_BOOKMARK = _bookmarks(_TEXT)
+_EXACT_BOOKMARK = _bookmarks(_EXACT_TEXT)

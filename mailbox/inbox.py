@@ -47,6 +47,33 @@ class Inbox:
         self.waiting: list[Placed] = []
         self.staged: list[Placed] = []
 
+    @classmethod
+    def of(
+        cls,
+        accepts: int,
+        waiting: list[Placed],
+        staged: list[Placed],
+        *,
+        parked: bool,
+    ) -> Inbox:
+        """An inbox that holds this, as one does that `accepts` messages came to."""
+        inbox = cls()
+        inbox._accepts = accepts
+        inbox.parked = parked
+        inbox.waiting = waiting
+        inbox.staged = staged
+        for place, message in waiting:
+            inbox._block(message.sender, place)
+        for place, message in staged:
+            if message.given == "undecided":
+                inbox._undecided[message.id] = place
+        return inbox
+
+    @property
+    def accepts(self) -> int:
+        """How many messages were accepted, whatever became of them."""
+        return self._accepts
+
     def __eq__(self, other: object) -> bool:
         if type(other) is not Inbox:
             return NotImplemented

@@ -3,7 +3,8 @@
 Lives here: what each event means.  `Session.apply` is the only thing that changes a
 session, while it runs and while it is read back, so that live state and the fold of the
 log are the same by construction (R-200).  An event that the state does not allow raises
-`IllegalEventError` and changes nothing (R-199).
+`IllegalEventError` and changes nothing (R-199).  Stores keep states too, so that a new
+meaning of an old event also needs a new `bookmark.MEANING`.
 
 Entering has no event of its own: a message enters when it is accepted (no turn open and
 its sender unblocked), when a turn opens (the claimed, and what they unblock), when the
@@ -100,6 +101,8 @@ class Session:
     `assignment` is the first message that opened one: a returning agent's only one.
     `began_at` is when the first turn opened, in milliseconds since 1970; `None`: none
     has, and the agent may still wait for its place.
+    `mark` is the `seq` of the last bookmark that the store was given: no part of the
+    state.
     """
 
     __slots__ = (
@@ -112,6 +115,7 @@ class Session:
         "inbox",
         "interrupted",
         "last_at",
+        "mark",
         "open",
         "reports",
         "results",
@@ -132,6 +136,7 @@ class Session:
         self.header = None  # type: ignore[assignment]
         self.returning: bool = False
         self.seq: int = 0
+        self.mark: int = 0
         self.last_at: int = 0
         self.inbox: Inbox = Inbox()
         self.activation: str | None = None
@@ -154,7 +159,7 @@ class Session:
     def __eq__(self, other: object) -> bool:
         if type(other) is not Session:
             return NotImplemented
-        return all(getattr(self, n) == getattr(other, n) for n in Session.__slots__)
+        return all(getattr(self, n) == getattr(other, n) for n in _STATE)
 
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
@@ -371,6 +376,8 @@ def _sum(one: int | None, other: int | None) -> int | None:
         return other
     return one if other is None else one + other
 
+
+_STATE = tuple([name for name in Session.__slots__ if name != "mark"])
 
 _APPLY: dict[type[Any], Callable[[Session, Any], None]] = {
     Created: Session._created,

@@ -10,6 +10,9 @@ What one batch writes to a session is one row of events, or a few when it is muc
 texts in order, one a line.  The row's key is the place of the first, made of the
 session's number and the event's `seq`, so that a log is read, and begun in its middle,
 by one walk through the table, and to store a hundred events costs what one does.
+
+A claim holds in the opening in which it was made: the next one has another number, so
+that it voids all claims without a look at the sessions, however many there are.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ __all__ = [
     "translated",
 ]
 
-FORMAT = 2
+FORMAT = 3
 """The version of the tables."""
 
 _APPLICATION = 0x72616D74
@@ -64,6 +67,12 @@ _LOG_TABLES = (
         where key is not null""",
 )
 
+_BOOKMARK_TABLE = """create table bookmark (
+    session integer primary key,
+    seq integer not null,
+    state text not null
+)"""
+
 _UPGRADES = {
     # One row for each event and each message, and an index over each table.
     1: (
@@ -76,6 +85,12 @@ _UPGRADES = {
         " from former_message",
         "drop table former_event",
         "drop table former_message",
+    ),
+    # No bookmarks, no place of a message in its log, and claims voided one by one.
+    2: (
+        "alter table message add column seq integer",
+        "alter table session add column opening integer not null default 0",
+        _BOOKMARK_TABLE,
     ),
 }
 """What brings a file of an earlier format to the next one."""
@@ -109,12 +124,15 @@ _SCHEMA = (
         cache_creation_tokens integer,
         tool_calls integer not null,
         last_at integer not null,
-        unfinished integer not null
+        unfinished integer not null,
+        opening integer not null default 0
     )""",
     "create index session_children on session (parent, created_at, session)",
     """create index session_unfinished on session (parent, created_at, session)
         where unfinished = 1""",
     *_LOG_TABLES,
+    "alter table message add column seq integer",
+    _BOOKMARK_TABLE,
 )
 
 
@@ -221,9 +239,6 @@ def connect_writer(path: Path) -> sqlite3.Connection:
                     connection.execute(statement)
                 connection.execute(
                     "update meta set value = value + 1 where name = 'openings'"
-                )
-                connection.execute(
-                    "update session set holder = null where holder is not null"
                 )
             _make_private(path)
             _sync_directory(path.parent)

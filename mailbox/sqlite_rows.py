@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .batch import Additions, check_claim, key_conflict
@@ -18,6 +18,7 @@ from .sqlite_file import from_column, to_column
 from .store import Batch, SessionRow, Summary
 
 __all__ = [
+    "OPENING",
     "SELECT_LOG",
     "SELECT_ROW",
     "SELECT_USAGE",
@@ -28,6 +29,12 @@ __all__ = [
 ]
 
 _HEADER = "session, parent, depth, name, kind, created_at, seq, holder, epoch"
+
+OPENING = "(select value from meta where name = 'openings')"
+"""The number of the present opening."""
+
+HOLDER = f"case when opening = {OPENING} then holder end"
+"""Who holds a session: a claim of an earlier opening is void."""
 
 _USAGE = (
     "requests",
@@ -57,7 +64,9 @@ _ABSENT = ("parent", "holder", "activation", *_USAGE[1:5])
 _SOUND: set[tuple[type, ...]] = set()
 """What the columns of rows were made of that could be read: a few kinds of rows."""
 
-SELECT_ROW = f"select {_HEADER}, {', '.join(_SUMMARY)} from session"
+SELECT_ROW = (
+    f"select {_HEADER.replace('holder', HOLDER)}, {', '.join(_SUMMARY)} from session"
+)
 """Begins a query whose rows `session_row` understands."""
 
 SELECT_USAGE = f"""
@@ -76,13 +85,14 @@ SELECT_USAGE = f"""
 """A session's own usage and that of its subtree; both arguments are the session."""
 
 _INSERT_SESSION = (
-    f"insert into session ({_HEADER}, {', '.join(_SUMMARY)}, unfinished)"
-    f" values ({', '.join('?' * (9 + len(_SUMMARY) + 1))})"
+    f"insert into session ({_HEADER}, {', '.join(_SUMMARY)}, unfinished, opening)"
+    f" values ({', '.join('?' * (9 + len(_SUMMARY) + 1))}, {OPENING})"
 )
 
 _UPDATE_SESSION = (
     f"update session set seq = ?, {', '.join(f'{name} = ?' for name in _SUMMARY)},"
     " holder = ? where id = ? and seq = ? and holder = ? and epoch = ?"
+    f" and opening = {OPENING}"
 )
 
 # The column has an index: to set it, even to what it is, writes to that one too.
@@ -108,8 +118,10 @@ _ROW_EVENTS = 256
 _ROW_CHARACTERS = 1 << 20
 """Where a row of events ends and the next begins."""
 
-_KEYED = ("message", "session", "sender", "key", "operation", "digest")
-_PLAIN = _KEYED[:2]
+_PLAIN = ("message", "session", "seq")
+_KEYED = (*_PLAIN, "sender", "key", "operation", "digest")
+
+_PUT_BOOKMARK = "insert or replace into bookmark values (?, ?, ?)"
 
 _AT_ONCE = (64, 16, 4, 1)
 """How many rows one statement inserts: few statements, each prepared once.
@@ -199,6 +211,7 @@ def write_batch(
     batch: Batch,
     found: Additions,
     bodies: Sequence[str],
+    states: Mapping[str, str],
     numbers: dict[str, int],
 ) -> None:
     """Check a batch against what is stored, and write it; the caller has begun.
@@ -208,6 +221,7 @@ def write_batch(
         batch: what is to be stored.
         found: what the batch adds.
         bodies: its events as text.
+        states: its bookmarks as text.
         numbers: of sessions that are held; kept up to date, and void when this raises.
 
     Raises:
@@ -228,6 +242,9 @@ def write_batch(
     _write_sessions(connection, batch, found, numbers, ends, holders)
     _insert_events(connection, batch, bodies, numbers)
     _insert_messages(connection, found, numbers)
+    for session, state in states.items():
+        row = numbers[session], ends[session], to_column(state)
+        connection.execute(_PUT_BOOKMARK, row)
     for session in batch.released:
         del numbers[session]
 
@@ -292,7 +309,7 @@ def _refusal(
 ) -> SessionHeldError:
     """How a session is not what the batch expects."""
     row = connection.execute(
-        "select seq, holder, epoch from session where session = ?",
+        f"select seq, {HOLDER}, epoch from session where session = ?",
         (to_column(session),),
     ).fetchone()
     seq, holder, epoch = row or (0, None, 0)
@@ -366,6 +383,7 @@ def _insert_messages(
         row.message: (
             to_column(row.message),
             numbers[row.session],
+            found.places[row.message][1],
             to_column(sender),
             to_column(key),
             to_column(row.operation),
@@ -374,8 +392,8 @@ def _insert_messages(
         for (sender, key), row in found.keys.items()
     }
     plain = [
-        (to_column(message), numbers[session])
-        for message, session in found.places.items()
+        (to_column(message), numbers[session], seq)
+        for message, (session, seq) in found.places.items()
         if message not in keyed
     ]
     try:

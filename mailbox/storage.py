@@ -14,8 +14,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .backend import Backend
+from .bookmark import Bookmark
 from .errors import PersistenceUnavailableError
-from .store import Batch, Reader, Store
+from .store import Batch, Bookmarks, Reader, Store
 
 __all__ = ["Storage", "storage_of"]
 
@@ -34,6 +35,7 @@ class Storage:
         self._writer: _Worker | None = None
         self._reader: _Worker | None = None
         self._readers: list[Reader] = []
+        self._bookmarks = isinstance(store, Bookmarks)
         self._recovered = False
         self._opened = False
         self._closed = False
@@ -94,6 +96,22 @@ class Storage:
             return value
         answer = await self._reader.ask(self._read, method.__name__, arguments)
         return answer  # type: ignore[no-any-return]
+
+    async def bookmark(self, session: str) -> Bookmark | None:
+        """The last bookmark of a session; `None` where the store keeps none."""
+        if not self._bookmarks:
+            return None
+        return await self.read(Bookmarks.bookmark, session)
+
+    async def position(self, message: str) -> tuple[str, int] | None:
+        """Whose log accepted a message, and from which `seq` on it must be looked for.
+
+        It is 0 where the store does not know.
+        """
+        if self._bookmarks:
+            return await self.read(Bookmarks.position, message)
+        session = await self.read(Reader.place, message)
+        return None if session is None else (session, 0)
 
     async def reopened(self, method: Callable[..., T], *arguments: Any) -> T:
         """Read what is stored for good, after a commit has failed.

@@ -23,7 +23,7 @@ or
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import attrs
 
@@ -31,7 +31,19 @@ from .events import Event, Kind
 from .leaf import leaf
 from .message import Usage, record
 
-__all__ = ["Batch", "Entry", "KeyRow", "Reader", "SessionRow", "Store", "Summary"]
+if TYPE_CHECKING:
+    from .bookmark import Bookmark
+
+__all__ = [
+    "Batch",
+    "Bookmarks",
+    "Entry",
+    "KeyRow",
+    "Reader",
+    "SessionRow",
+    "Store",
+    "Summary",
+]
 
 
 @leaf
@@ -72,6 +84,7 @@ class Batch:
     exist), `summaries` its index row after it.  `epochs` holds the epoch of the claim
     under which it is written; a session that the batch creates is claimed by it, with
     epoch 1.  `released` names the sessions whose claim is given back with it.
+    `bookmarks` are states after the batch, for a store that keeps such.
     """
 
     holder: str
@@ -80,6 +93,7 @@ class Batch:
     epochs: Mapping[str, int]
     summaries: Mapping[str, Summary]
     released: Sequence[str] = ()
+    bookmarks: Mapping[str, Bookmark] = attrs.field(factory=dict)
 
 
 @leaf
@@ -156,6 +170,26 @@ class Reader(Protocol):
 
     def close(self) -> None:
         """Let go of everything; may be called twice."""
+        ...
+
+
+@runtime_checkable
+class Bookmarks(Protocol):
+    """What the reading half of a store may offer besides, for the sake of long logs.
+
+    A store that offers it keeps the bookmarks of its batches.  One that does not
+    works as well: then whole logs are read.
+    """
+
+    def bookmark(self, session: str) -> Bookmark | None:
+        """The last bookmark of a session that is stored and that can be read.
+
+        The log holds at least the events that it stands for.
+        """
+        ...
+
+    def position(self, message: str) -> tuple[str, int] | None:
+        """Whose log accepted a message, and a `seq` that is not after that event."""
         ...
 
 

@@ -16,6 +16,7 @@ from bisect import bisect_right, insort
 import attrs
 
 from .batch import Additions, additions, check_claim, key_conflict
+from .bookmark import Bookmark
 from .errors import (
     NotResumableError,
     PersistenceUnavailableError,
@@ -68,7 +69,8 @@ class MemoryData:
     children: dict[str | None, list[tuple[int, str]]] = attrs.field(factory=dict)
     unfinished: dict[str | None, set[tuple[int, str]]] = attrs.field(factory=dict)
     keys: dict[tuple[str, str], KeyRow] = attrs.field(factory=dict)
-    places: dict[str, str] = attrs.field(factory=dict)
+    places: dict[str, tuple[str, int]] = attrs.field(factory=dict)
+    bookmarks: dict[str, Bookmark] = attrs.field(factory=dict)
     buried: set[str] = attrs.field(factory=set)
     lock: threading.Lock = attrs.field(factory=threading.Lock)
 
@@ -81,7 +83,12 @@ class MemoryData:
         children = {name: some.copy() for name, some in self.children.items()}
         unfinished = {name: some.copy() for name, some in self.unfinished.items()}
         return MemoryData(
-            sessions, children, unfinished, self.keys.copy(), self.places.copy()
+            sessions,
+            children,
+            unfinished,
+            self.keys.copy(),
+            self.places.copy(),
+            self.bookmarks.copy(),
         )
 
 
@@ -149,8 +156,18 @@ class MemoryReader:
 
     def place(self, message: str) -> str | None:
         """The session whose log accepted a message."""
+        found = self.position(message)
+        return None if found is None else found[0]
+
+    def position(self, message: str) -> tuple[str, int] | None:
+        """Whose log accepted a message, and with which `seq`."""
         with self.data.lock:
             return self.data.places.get(message)
+
+    def bookmark(self, session: str) -> Bookmark | None:
+        """The last bookmark of a session that is stored."""
+        with self.data.lock:
+            return self.data.bookmarks.get(session)
 
     def usage(self, session: str) -> tuple[Usage, Usage]:
         """A session's own usage and that of its subtree, itself included."""
@@ -347,6 +364,7 @@ class MemoryStore(MemoryReader):
             data.sessions[name].holder = None
         data.keys.update(found.keys)
         data.places.update(found.places)
+        data.bookmarks.update(batch.bookmarks)
 
 
 def _ran_out(holder: str) -> str:

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from .batch import additions
-from .codec import decode, encode
+from .bookmark import Bookmark
+from .codec import decode, decode_bookmark, encode, encode_bookmark
 from .errors import (
     CorruptLogError,
     NotResumableError,
@@ -40,6 +41,7 @@ from .sqlite_file import (
     translated,
 )
 from .sqlite_rows import (
+    OPENING,
     SELECT_LOG,
     SELECT_ROW,
     SELECT_USAGE,
@@ -163,6 +165,36 @@ class _SqliteReading:
         )
         return from_column(rows[0][0]) if rows else None
 
+    def position(self, message: str) -> tuple[str, int] | None:
+        """Whose log accepted a message, and with which `seq`.
+
+        It is 0 where the message was stored by a release that did not keep it.
+        """
+        rows = self._ask(
+            "select session.session, coalesce(message.seq, 0) from message"
+            " join session on session.id = message.session where message.message = ?",
+            to_column(message),
+        )
+        return (from_column(rows[0][0]), rows[0][1]) if rows else None
+
+    def bookmark(self, session: str) -> Bookmark | None:
+        """The last bookmark of a session; `None` also when it cannot be read.
+
+        It is only a shortcut: then the log says it all.
+        """
+        rows = self._ask(
+            "select bookmark.state from session"
+            " join bookmark on bookmark.session = session.id"
+            " where session.session = ? and bookmark.seq <= session.seq",
+            to_column(session),
+        )
+        if not rows or type(rows[0][0]) is not str:
+            return None
+        try:
+            return decode_bookmark(rows[0][0])
+        except (CorruptLogError, UnsupportedLogError):
+            return None
+
     def usage(self, session: str) -> tuple[Usage, Usage]:
         """A session's own usage and that of its subtree, itself included.
 
@@ -281,8 +313,12 @@ class SqliteStore(_SqliteReading):
         try:
             found = additions(batch)
             bodies = [encode(entry.event) for entry in batch.entries]
+            states = {
+                session: encode_bookmark(bookmark)
+                for session, bookmark in batch.bookmarks.items()
+            }
             with translated(self.path, "written"), transaction(connection):
-                write_batch(connection, batch, found, bodies, self._numbers)
+                write_batch(connection, batch, found, bodies, states, self._numbers)
         except BaseException as error:
             self._failure = error
             raise
@@ -361,8 +397,8 @@ class SqliteStore(_SqliteReading):
                 try:
                     with transaction(connection):
                         connection.execute(
-                            "update session set holder = ?, epoch = ?"
-                            " where session = ?",
+                            "update session set holder = ?, epoch = ?,"
+                            f" opening = {OPENING} where session = ?",
                             (optional_column(holder), epoch, to_column(session)),
                         )
                 finally:

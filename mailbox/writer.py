@@ -18,6 +18,7 @@ from typing import Any
 
 from .backend import Backend
 from .backend_trio import protected
+from .bookmark import Bookmark, bookmark_of, is_due
 from .errors import SendUnknownError
 from .events import Event
 from .samples import Samples
@@ -236,7 +237,20 @@ class Gate:
             name: session.summary() for name, session in touched.items()
         }
         released = [name for name, one in touched.items() if one.activation is None]
-        return Batch(self.holder, self._flying, expected, epochs, summaries, released)
+        bookmarks: dict[str, Bookmark] = {}
+        for name, session in touched.items():
+            if is_due(session):
+                bookmarks[name] = bookmark_of(session)
+                session.mark = session.seq
+        return Batch(
+            self.holder,
+            self._flying,
+            expected,
+            epochs,
+            summaries,
+            released,
+            bookmarks,
+        )
 
     def _fail(self, error: BaseException) -> None:
         """Unknown, not refused: nobody is told yes.  Waiters wake and see it."""

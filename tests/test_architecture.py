@@ -32,8 +32,8 @@ PURE = frozenset(
     f"{room}/{name}.py"
     for room, names in {
         "mailbox": (
-            "batch canonical codec errors events frozen inbox keys leaf message "
-            "samples session shortening store"
+            "batch canonical bookmark codec errors events frozen inbox keys leaf "
+            "message samples session shortening store"
         ),
         "actors": (
             "agent arguments bound budget chat_messages chat_stream compaction "

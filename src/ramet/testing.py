@@ -9,6 +9,7 @@ from .actors.model_scripted import (
     step,
 )
 from .lifecycle.bookkeeper import BookKeeper
+from .lifecycle.contract_bookmarks import BookmarksContract
 from .lifecycle.contract_model import ModelContract, ModelSubject
 from .lifecycle.contract_store import StoreContract
 from .lifecycle.fault_plan import EVERY_FAULT, NO_FAULTS, Faults
@@ -23,6 +24,7 @@ from .lifecycle.waits import turn_ended
 
 __all__ = [  # noqa: RUF022 (plain order, as in the face)
     "BookKeeper",
+    "BookmarksContract",
     "EVERY_FAULT",
     "Failure",
     "Faults",

@@ -9,12 +9,15 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 
 from ramet.lifecycle import cli_checkup
 from ramet.lifecycle.bookkeeper import header
 from ramet.lifecycle.cli_checkup import Finding, store_findings
-from ramet.mailbox.events import Activated, Told
+from ramet.mailbox.bookmark import bookmark_of
+from ramet.mailbox.events import Activated, Event, Told
+from ramet.mailbox.session import fold
 from tests.lifecycle.commands import make_cut, make_finished
 from tests.mailbox.opened_sqlite import opened
 
@@ -102,6 +105,26 @@ def test_a_damaged_file_is_a_fault(path: Path) -> None:
     found = look(path)
     assert found["integrity"].state == "bad"
     assert "restore" in (found["integrity"].advice or "")
+
+
+def test_a_bookmark_that_says_something_else_than_its_log_is_a_fault(
+    path: Path,
+) -> None:
+    log: list[Event] = [header("s"), Activated("a", 2)]
+    state = fold(log)
+    for lie, words in ((0, ""), (7, "s: its bookmark does not agree with its log")):
+        bookmark = attrs.evolve(bookmark_of(state), reports=lie)
+        with opened(path) as keeper:
+            batch = keeper.batch(*(("s", event) for event in log))
+            keeper.store.append(
+                attrs.evolve(
+                    batch, summaries={"s": state.summary()}, bookmarks={"s": bookmark}
+                )
+            )
+        found = look(path)["logs"]
+        assert (found.state == "bad") == bool(words)
+        assert words in found.text
+        path.unlink()
 
 
 def test_a_log_that_says_something_else_than_its_row_is_a_fault(path: Path) -> None:

@@ -401,6 +401,9 @@ class Shelf:
         self.loads: list[str] = []
         self.keys: dict[str, KeyRow] = {}
 
+    async def bookmark(self, session: str) -> None:
+        """It keeps none."""
+
     async def read(self, method: Callable[..., Any], *arguments: Any) -> Any:
         if method is Reader.load:
             self.loads.append(arguments[0])

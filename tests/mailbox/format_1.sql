@@ -17,11 +17,14 @@ create table former_message (
 insert into former_event (session, seq, body)
     select place >> 32, place & 4294967295, bodies from event order by random();
 insert into former_message (message, session, sender, key, operation, digest)
-    select * from message order by random();
+    select message, session, sender, key, operation, digest from message
+    order by random();
 drop table event;
 drop table message;
 alter table former_event rename to event;
 alter table former_message rename to message;
 create unique index event_place on event (session, seq);
 create unique index message_key on message (sender, key) where key is not null;
+drop table bookmark;
+alter table session drop column opening;
 update meta set value = 1 where name = 'format';

@@ -33,7 +33,7 @@ def test_what_a_batch_adds_is_found_in_one_pass() -> None:
     )
     assert found.created == {"c": header("c", "p"), "d": header("d", "c")}
     assert found.parents == {"p"}
-    assert found.places == {"m1": "p", "m2": "d"}
+    assert found.places == {"m1": ("p", 4), "m2": ("d", 1)}
     digest = content_digest("report", ("text of m1",))
     assert found.keys == {("host", "k"): KeyRow("m1", "p", "report", digest)}
 

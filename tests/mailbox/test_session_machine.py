@@ -20,7 +20,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from ramet.mailbox.codec import decode, encode
+from ramet.mailbox.bookmark import bookmark_of, session_of
+from ramet.mailbox.codec import (
+    decode,
+    decode_bookmark,
+    encode,
+    encode_bookmark,
+)
 from ramet.mailbox.errors import IllegalEventError
 from ramet.mailbox.events import (
     Accepted,
@@ -373,6 +379,15 @@ class SessionMachine(RuleBasedStateMachine):
         entered = self.model.entered
         everywhere = [*self.model.waiting(), *self.model.staged(), *entered, *gone]
         assert sorted(everywhere) == sorted(letters)
+
+    @invariant()
+    def a_bookmark_gives_the_state_back(self) -> None:
+        if not self.session.seq:
+            return
+        text = encode_bookmark(bookmark_of(self.session))
+        again = session_of(decode_bookmark(text))
+        assert again == self.session
+        assert again.mark == self.session.seq
 
     @invariant()
     def each_occurrence_ends_once_and_each_sender_is_in_order(self) -> None:

@@ -125,33 +125,42 @@ def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> 
 def test_a_store_of_another_format_is_refused(path: Path) -> None:
     with opened(path) as keeper:
         keeper.write(("s", header("s")))
-        connection_of(keeper).execute("update meta set value = 3 where name = 'format'")
+        connection_of(keeper).execute("update meta set value = 4 where name = 'format'")
     for attempt in (SqliteStore(path).open, lambda: SqliteReader(path)):
-        with pytest.raises(UnsupportedLogError, match="format 3"):
+        with pytest.raises(UnsupportedLogError, match="format 4"):
             attempt()
 
 
-def test_a_store_of_format_1_is_brought_up_to_date_by_a_writer(path: Path) -> None:
+@pytest.mark.parametrize("former", [1, 2])
+def test_a_store_of_an_earlier_format_is_brought_up_to_date_by_a_writer(
+    path: Path, former: int
+) -> None:
     with opened(path) as keeper:
         for place in range(40):
             name = f"s{place}"
             keeper.write((name, header(name)))
             keeper.write((name, message(f"m{place}", "k" if place == 7 else None)))
             keeper.write((name, Told(place)))
-    script = Path(__file__).with_name("format_1.sql").read_text(encoding="utf-8")
+    script = (
+        Path(__file__).with_name(f"format_{former}.sql").read_text(encoding="utf-8")
+    )
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.executescript(script)
-    with pytest.raises(UnsupportedLogError, match=r"earlier format 1.*for writing"):
+    with pytest.raises(
+        UnsupportedLogError, match=rf"earlier format {former}.*for writing"
+    ):
         SqliteReader(path)
     for _ in range(2):
         with opened(path) as keeper:
             store = keeper.store
+            assert isinstance(store, SqliteStore)
             for place in range(40):
                 log = store.load(f"s{place}")
                 assert [type(event) for event in log] == [Created, Accepted, Told]
                 assert log[2] == Told(place)
                 assert store.load(f"s{place}", 2) == log[2:]
-                assert store.place(f"m{place}") == f"s{place}"
+                assert store.position(f"m{place}") == (f"s{place}", 0)
+                assert store.bookmark(f"s{place}") is None
             found = store.find("host", "k")
             assert found is not None
             assert (found.message, found.session) == ("m7", "s7")
@@ -159,6 +168,11 @@ def test_a_store_of_format_1_is_brought_up_to_date_by_a_writer(path: Path) -> No
         keeper.claim("s7")
         with pytest.raises(KeyConflictError):
             keeper.write(("s7", message("m99", "k")))
+    with opened(path) as keeper:
+        keeper.claim("s8")
+        keeper.write(("s8", message("m98")))
+        assert isinstance(keeper.store, SqliteStore)
+        assert keeper.store.position("m98") == ("s8", 3)
 
 
 def test_a_file_that_cannot_be_written_is_refused(

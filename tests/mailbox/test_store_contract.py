@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ramet.lifecycle.contract_store import StoreContract
+from ramet.lifecycle.contract_bookmarks import BookmarksContract
 from ramet.mailbox.store import Store
 from ramet.mailbox.store_memory import MemoryStore
 from ramet.mailbox.store_sqlite import SqliteStore
 
 
-class TestMemoryStore(StoreContract):
+class TestMemoryStore(BookmarksContract):
     def make_store(self) -> Store:
         return MemoryStore()
 
@@ -22,7 +22,7 @@ class TestMemoryStore(StoreContract):
         return MemoryStore(store.data)
 
 
-class TestSqliteStore(StoreContract):
+class TestSqliteStore(BookmarksContract):
     @pytest.fixture(autouse=True)
     def directory(self, tmp_path: Path) -> None:
         self.paths = (tmp_path / f"{number}.db" for number in itertools.count())

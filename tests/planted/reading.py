@@ -163,8 +163,8 @@ FAULTS: tuple[Fault, ...] = (
         edit(
             Inquiry,
             "message",
-            "    session_id = await self._place(message_id)\n",
-            "    session_id = await self._place(message_id)\n"
+            "    session_id, seq = await self._position(message_id)\n",
+            "    session_id, seq = await self._position(message_id)\n"
             "    resident = runtime.forest.live.get(session_id)\n"
             "    if resident and any(m.id == message_id for m in "
             "resident.session.open or ()):\n"
@@ -255,8 +255,8 @@ FAULTS: tuple[Fault, ...] = (
         edit(
             Inquiry,
             "message",
-            "    session_id = await self._place(message_id)\n",
-            "    try:\n        session_id = await self._place(message_id)\n"
+            "    session_id, seq = await self._position(message_id)\n",
+            "    try:\n        session_id, seq = await self._position(message_id)\n"
             "    except UnknownMessageError:\n"
             "        return MessageStatus(message_id, '', 'accepted')\n",
         ),

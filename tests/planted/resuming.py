@@ -225,7 +225,12 @@ FAULTS: tuple[Fault, ...] = (
     fault(
         "an unknown session is an empty one",
         "R-101",
-        edit(recovery, "_load_one", "if not events:", "if False:"),
+        edit(
+            recovery,
+            "folded",
+            "return fold(events) if events else None",
+            "return fold(events)",
+        ),
     ),
     fault(
         "any spec will do for a stored session",

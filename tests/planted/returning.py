@@ -365,7 +365,7 @@ FAULTS: tuple[Fault, ...] = (
         put(inquiry, "TurnOpened", TurnOpened),
         edit(
             Inquiry,
-            "outcome",
+            "_outcome",
             "return outcome_in(events, message_id,",
             "first = [e.claimed[0] for e in events if isinstance(e, TurnOpened)]\n"
             "    message_id = (first or [message_id])[0]\n"
