@@ -16,14 +16,17 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import agents
 import bare
 import durable
+import growth
 import long_log
 import memory
 import scale
+import soak
 import stores
 from clock import CLOCK
 from rounds import Measured, interleaved
@@ -74,6 +77,16 @@ def read_arguments(words: Sequence[str] | None) -> argparse.Namespace:
         default=100_000,
         metavar="N",
         help="events of the group long log (100,000)",
+    )
+    parser.add_argument(
+        "--growth",
+        metavar="FOLDER",
+        help="measure how costs grow instead, and write pictures and a page there",
+    )
+    parser.add_argument(
+        "--soak",
+        action="store_true",
+        help="work for an hour of virtual time instead, and tell what memory does",
     )
     parser.add_argument(
         "--kept", metavar="FILE", help="the store of that group, kept for the next time"
@@ -179,11 +192,24 @@ def main(words: Sequence[str] | None = None) -> int:
     asked = read_arguments(words)
     told = ", ".join(f"{name} {value}" for name, value in machine().items())
     print(told)
+    if asked.processor:
+        CLOCK.count_processor()
+    if asked.soak:
+        return soak.run(quick=asked.quick, directory=asked.directory)
+    if asked.growth is not None:
+        growth.measure(
+            asked.backend or BACKENDS,
+            Path(asked.growth),
+            asked.directory,
+            quick=asked.quick,
+            large=asked.sessions >= 1_000_000,
+            about=told,
+        )
+        return 0
     if asked.quick:
         print("quick: this only shows that everything runs; the numbers say nothing")
     print(HEADING)
     if asked.processor:
-        CLOCK.count_processor()
         print("processor: this counts processor time, but for durable and memory")
     found: list[Measured] = []
     for backend in asked.backend or BACKENDS:
