@@ -111,7 +111,7 @@ def bookmark_of(session: Session) -> Bookmark:
 def session_of(bookmark: Bookmark) -> Session:
     """Take a state up again: a new session each time."""
     session = Session()
-    session.header = bookmark.header
+    session.apply(bookmark.header)
     session.seq = session.mark = bookmark.seq
     session.last_at = bookmark.last_at
     session.inbox = Inbox.of(

@@ -170,8 +170,11 @@ def test_what_is_no_object_is_no_bookmark(text: str) -> None:
 
 
 def test_every_field_of_a_state_is_in_its_bookmark() -> None:
-    """A new part of the state that is not put aside would be lost."""
-    apart = {"mark", "inbox"}
+    """A new part of the state that is not put aside would be lost.
+
+    Whether it returns is said by the header.
+    """
+    apart = {"mark", "inbox", "returning"}
     inbox = {"accepts", "parked", "waiting", "staged"}
     fields = {field.name for field in attrs.fields(Bookmark)}
     assert fields == (set(Session.__slots__) - apart) | inbox
