@@ -57,6 +57,7 @@ class Bookmark:
     waiting: tuple[Held, ...]
     staged: tuple[Held, ...]
     activation: str | None
+    began_at: int | None
     turn: int
     step: int
     open: tuple[Accepted, ...] | None
@@ -91,6 +92,7 @@ def bookmark_of(session: Session) -> Bookmark:
         tuple([Held(place, message) for place, message in inbox.waiting]),
         tuple([Held(place, message) for place, message in inbox.staged]),
         session.activation,
+        session.began_at,
         session.turn,
         session.step,
         session.open,
@@ -121,6 +123,7 @@ def session_of(bookmark: Bookmark) -> Session:
         parked=bookmark.parked,
     )
     session.activation = bookmark.activation
+    session.began_at = bookmark.began_at
     session.turn = bookmark.turn
     session.step = bookmark.step
     session.open = bookmark.open
