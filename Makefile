@@ -28,9 +28,10 @@ test: .venv/made-dev .venv/made-weights ## run all tests, or those of ARGS="test
 	@$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: sweeps
-sweeps: .venv/made-dev .venv/made-weights ## cut, kill, disturb and reopen everywhere, as often as the goals ask
+sweeps: .venv/made-dev .venv/made-weights ## cut (power too), kill, disturb and reopen everywhere, as often as the goals ask
 	@echo "make: running the whole sweeps (a few minutes)"
-	@$(BIN)/python -m pytest --full-sweeps tests/lifecycle/test_cuts.py \
+	@$(BIN)/python -m pytest --full-sweeps tests/mailbox/test_power_cuts.py \
+	    tests/lifecycle/test_power_runs.py tests/lifecycle/test_cuts.py \
 	    tests/lifecycle/test_kills.py tests/lifecycle/test_cycles.py \
 	    tests/lifecycle/test_accepting.py tests/lifecycle/test_races.py \
 	    tests/lifecycle/test_script_kills.py tests/examples/test_scripts.py $(ARGS)
