@@ -380,7 +380,7 @@ class World:
 
     async def _kill_later(self, opening: Opening, count: int) -> None:
         await let_pass(count)
-        if not opening.ended:
+        if not (opening.ended or opening.store.disk.dead):
             self._kill(opening)
 
     def _kill(self, opening: Opening) -> None:

@@ -16,6 +16,7 @@ import random
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
@@ -31,10 +32,12 @@ __all__ = [
     "Loss",
     "Platter",
     "Recording",
+    "Recordings",
     "Resize",
     "Sync",
     "Write",
     "recorded",
+    "recordings",
 ]
 
 Image: TypeAlias = dict[str, bytes]
@@ -388,34 +391,79 @@ def _path(name: Any) -> Path:
     return Path(name.filename() if isinstance(name, apsw.URIFilename) else name)
 
 
+class Recordings:
+    """The folders that are written down, each with its recording.
+
+    Args:
+        before: what is done to each recording before its first step.
+    """
+
+    def __init__(self, before: Callable[[Recording], None]) -> None:
+        self._before = before
+        self._found: dict[Path, Recording] = {}
+
+    def of(self, folder: Path) -> Recording:
+        """The recording of a folder, which begins now if there is none."""
+        folder = folder.resolve()
+        if folder not in self._found:
+            self._forget()
+            self._found[folder] = found = Recording(folder)
+            self._before(found)
+        return self._found[folder]
+
+    def end(self) -> None:
+        """Let go of all of them."""
+        for recording in self._found.values():
+            recording.end()
+
+    def _forget(self) -> None:
+        """Let go of those whose folders are gone."""
+        for folder in [one for one in self._found if not one.exists()]:
+            self._found.pop(folder).end()
+
+    def connect(self, real: Any, database: str, **options: Any) -> Any:
+        """Stands for `sqlite3.connect`."""
+        folder = Path(unquote(urlsplit(database).path)).parent
+        found = self._found.get(folder)
+        if found is None:
+            return real(database, **options)
+        return ApswConnection(database, found.vfs, options["timeout"], found.said)
+
+    def fsync(self, real: Callable[[int], None], descriptor: int) -> None:
+        """Stands for `os.fsync`, which the store asks to sync the names of a folder."""
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            for folder, recording in self._found.items():
+                if folder.exists() and os.path.samestat(status, folder.stat()):
+                    recording.sync(SyncNames())
+                    return
+        real(descriptor)
+
+
+def _nothing(recording: Recording) -> None:
+    return
+
+
+@contextlib.contextmanager
+def recordings(
+    before: Callable[[Recording], None] = _nothing,
+) -> Iterator[Recordings]:
+    """A block in which stores may be written down.
+
+    Those of other folders are opened as ever, by the SQLite of Python.
+    """
+    found = Recordings(before)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite3, "connect", partial(found.connect, sqlite3.connect))
+        patch.setattr(os, "fsync", partial(found.fsync, os.fsync))
+        try:
+            yield found
+        finally:
+            found.end()
+
+
 @contextlib.contextmanager
 def recorded(folder: Path) -> Iterator[Recording]:
-    """A block in which stores of this folder are written down.
-
-    Others are opened as ever, by the SQLite of Python.
-    """
-    recording = Recording(folder)
-    connect: Any = sqlite3.connect
-    fsync = os.fsync
-
-    def connect_recorded(database: str, **options: Any) -> Any:
-        path = Path(unquote(urlsplit(database).path))
-        if path.parent != folder:
-            return connect(database, **options)
-        wait_s = options["timeout"]
-        return ApswConnection(database, recording.vfs, wait_s, recording.said)
-
-    def fsync_recorded(descriptor: int) -> None:
-        status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode) and os.path.samestat(status, folder.stat()):
-            recording.sync(SyncNames())
-        else:
-            fsync(descriptor)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sqlite3, "connect", connect_recorded)
-        patch.setattr(os, "fsync", fsync_recorded)
-        try:
-            yield recording
-        finally:
-            recording.end()
+    """A block in which the store of one folder is written down."""
+    with recordings() as found:
+        yield found.of(folder)
