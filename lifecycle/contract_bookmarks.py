@@ -42,6 +42,7 @@ def sample_bookmark(seq: int = 1) -> Bookmark:
         (Held(2, message("m2", "k")), Held(3, message(ODD))),
         (Held(4, attrs.evolve(message("m4"), given="undecided")),),
         "a",
+        6,
         7,
         2,
         (message("m1"),),

@@ -6,13 +6,13 @@ Each gives the laws that are broken, as sentences, and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..mailbox.events import Ended, TurnEnded
+from ..mailbox.events import Activated, Concluded, Discarded, Ended, TurnEnded
 from ..mailbox.message import AssistantMessage, UserMessage
 from ..mailbox.session import Session
-from ..mailbox.store import Reader
+from ..mailbox.store import Entry, Reader
 from .activation import Activation, Life
 from .laws import Walks
 from .readers import explain_session
@@ -30,6 +30,10 @@ __all__ = [
     "check_wait",
     "told_by",
 ]
+
+
+_OUTCOMES = (Concluded, Discarded, TurnEnded)
+"""What gives an assignment its outcome."""
 
 
 def check_registry(supervisor: Supervisor) -> list[str]:
@@ -203,7 +207,9 @@ def check_spent(supervisor: Supervisor, walks: Walks) -> list[str]:
     return broken
 
 
-def check_ended(walks: Walks, resumed: Collection[str], *, killed: bool) -> list[str]:
+def check_ended(
+    walks: Walks, resumed: Collection[str], order: Sequence[Entry], *, killed: bool
+) -> list[str]:
     """An orderly end leaves nothing open, and tells what can be told (R-179).
 
     After a kill this is so for a session whose parent is resident again.
@@ -218,13 +224,26 @@ def check_ended(walks: Walks, resumed: Collection[str], *, killed: bool) -> list
             broken.append(f"11 a turn of {name} has no end")
         if session.activation is not None:
             broken.append(f"R-117 {name} has no end")
-        if killed and session.untold and parent is not None:
+        silent = killed and session.untold and parent is not None
+        if silent and _could_hear(order, name, parent):
             broken.append(f"R-179 an outcome of {name} that nobody was told")
     for name, walk in walks.items():
         silent = any(not event.told for event in walk.all(Ended))
         if silent and not killed and name not in resumed:
             broken.append(f"11 {name} ended and nobody was told")
     return broken
+
+
+def _could_hear(order: Sequence[Entry], name: str, parent: str | None) -> bool:
+    """Whether a parent was live when, or after, the last outcome of a child came."""
+    live = heard = False
+    for entry in order:
+        if entry.session == parent and isinstance(entry.event, (Activated, Ended)):
+            live = isinstance(entry.event, Activated)
+            heard = heard or live
+        elif entry.session == name and isinstance(entry.event, _OUTCOMES):
+            heard = live
+    return heard
 
 
 def told_by(opening: Opening) -> str:

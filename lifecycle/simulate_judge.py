@@ -101,5 +101,6 @@ def judge(record: Record, openings: Sequence[Opening], reader: Reader) -> None:
     if not openings[-1].broken:
         killed = any(opening.broken for opening in openings)
         resumed = openings[-1].resumed if killed else record.resumed
-        for broken in check_ended(record.walks, resumed, killed=killed):
+        ended = check_ended(record.walks, resumed, record.order, killed=killed)
+        for broken in ended:
             raise LawBrokenError(broken)

@@ -48,7 +48,7 @@ def test_no_power_cut_loses_what_was_acknowledged_or_leaves_half_of_a_batch(
     full_sweeps: bool, remark: Callable[[str], None]
 ) -> None:
     sweep = Sweep(random.Random(0), more=4 if full_sweeps else 1)
-    for seed in range(20 if full_sweeps else 3):
+    for seed in range(12 if full_sweeps else 3):
         sweep.go(worked(seed))
     remark(f"power cuts: {sweep}")
     assert sweep.different > 500
@@ -97,7 +97,7 @@ def test_a_sync_that_fails_poisons_the_handle_and_loses_nothing_acknowledged(
     """Each sync of a work fails once, that of the folder's names too."""
     sweep = Sweep(random.Random(0), more=2, again=0.0)
     failed = 0
-    for seed in range(6 if full_sweeps else 1):
+    for seed in range(3 if full_sweeps else 1):
         whole = worked(seed, batches=5)
         for number in range(1, whole.recording.syncs + 1):
             work = worked(seed, batches=5, before=partial(_failing, number))
