@@ -68,12 +68,14 @@ format: .venv/made-dev ## lay out the sources and sort their imports
 
 # A long search; CI has a short one among the tests.
 .PHONY: simulate
-simulate: .venv/made-dev ## search seeds for a broken law; ARGS go to ramet simulate
+simulate: .venv/made-dev ## search seeds and plays for a broken law; ARGS go to ramet simulate
 	@for backend in asyncio trio; do \
 	    $(BIN)/ramet simulate --seeds 20000 --backend $$backend $(ARGS) || exit 1; done
 	@for backend in asyncio trio; do \
 	    $(BIN)/ramet simulate --seeds 2000 --backend $$backend --store sqlite --faults every \
 	        $(ARGS) || exit 1; done
+	@echo "make: random plays (some minutes)"
+	@$(BIN)/python -m pytest --full-sweeps tests/lifecycle/test_plays.py -k breaks_a_law
 
 .PHONY: bench
 bench: .venv/made-dev ## measure what the goals name; ARGS go to the benchmarks

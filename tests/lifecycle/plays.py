@@ -9,7 +9,7 @@ store is closed in order, or the process is killed.  How a play is run is in
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 from hypothesis import strategies as st
@@ -121,7 +121,7 @@ class Play:
         return sum(len(volley.switches) for volley in volleys)
 
 
-def written(value: object) -> str:
+def written(value: Any) -> str:
     """A play as the code that makes it, without what is as ever."""
     if isinstance(value, tuple):
         inner = ", ".join(map(written, value))
@@ -132,7 +132,7 @@ def written(value: object) -> str:
     for field in attrs.fields(type(value)):
         found, default = getattr(value, field.name), field.default
         if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
-            default = default.factory()  # type: ignore[union-attr]
+            default = default.factory()
         if found != default:
             given.append(f"{field.name}={written(found)}")
     return f"{type(value).__name__}({', '.join(given)})"
@@ -231,7 +231,7 @@ _PLANS = st.builds(
     ),
 )
 
-PLAYS: st.SearchStrategy[Play] = st.builds(
+_ANYTHING = st.builds(
     Play,
     st.lists(_NODES, max_size=4).map(tuple),
     st.lists(_LIVES, min_size=1, max_size=2).map(tuple),
@@ -240,4 +240,23 @@ PLAYS: st.SearchStrategy[Play] = st.builds(
     _LIMITS,
     _PLANS,
 )
+
+# Nested sessions that nobody has in memory, and several hosts about them at once.
+_ABSENT = st.builds(
+    Play,
+    st.lists(
+        st.builds(Node, st.just(0), st.sampled_from(("settled", "parked"))),
+        min_size=1,
+        max_size=3,
+    ).map(tuple),
+    st.lists(
+        st.builds(
+            Volley, st.lists(_BY_ID, min_size=2, max_size=4).map(tuple), _SWITCHES
+        ),
+        min_size=1,
+        max_size=2,
+    ).map(lambda volleys: (Life(tuple(volleys)),)),
+)
+
+PLAYS: st.SearchStrategy[Play] = st.one_of(_ABSENT, _ANYTHING, _ANYTHING)
 """All of them."""

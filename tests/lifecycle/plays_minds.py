@@ -49,7 +49,7 @@ class Minds:
         self._gates: defaultdict[str, Gate] = defaultdict(Gate)
         self._free = False
         self._calls = 0
-        tools = [self.report_so_far, self.start, self.ask, self.end]
+        tools: list[Any] = [self.report_so_far, self.start, self.ask, self.end]
         model = ramet.FunctionModel(self._think)
         self.goes_on = AgentSpec("goes_on", tools=tools, model=model)
         self.returns = AgentSpec("returns", tools=tools, model=model)

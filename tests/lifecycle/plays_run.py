@@ -9,7 +9,7 @@ so that any list of operations is a program.  What its agents think is in
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -26,7 +26,7 @@ from ramet.lifecycle.schedules import PlainStrategy
 from ramet.lifecycle.simulate_run import Ran, Replay, Scenario, run_one
 from ramet.lifecycle.simulate_world import StoreKind
 from ramet.testing import World
-from tests.lifecycle.plays import Life, Operation, Play, Volley
+from tests.lifecycle.plays import Life, Operation, Play
 from tests.lifecycle.plays_minds import HOLD, Minds
 
 __all__ = ["run_play"]

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from ramet import Limits, Policy
 from ramet.lifecycle.fault_plan import Plan
 from ramet.lifecycle.held_loops import BackendName
-from ramet.lifecycle.laws import LawBrokenError
+from ramet.lifecycle.laws_log import LawBrokenError
 from ramet.lifecycle.residency import Residency
 from ramet.lifecycle.simulate_draw import Trace
 from ramet.lifecycle.simulate_run import Ran
@@ -91,7 +91,7 @@ class Search:
 def test_no_play_breaks_a_law(
     backend: BackendName, full_sweeps: bool, remark: Callable[[str], None]
 ) -> None:
-    search = Search(backend).go(20_000 if full_sweeps else 1200)
+    search = Search(backend).go(10_000 if full_sweeps else 1000)
     remark(f"random plays on {backend}: {search.plays}")
     search.check()
 
@@ -100,7 +100,7 @@ def test_no_play_breaks_a_law(
 def test_no_play_breaks_a_law_on_sqlite(
     backend: BackendName, full_sweeps: bool
 ) -> None:
-    Search(backend, "sqlite").go(2000 if full_sweeps else 150).check()
+    Search(backend, "sqlite").go(1500 if full_sweeps else 150).check()
 
 
 # Plays that failed once.
@@ -196,10 +196,9 @@ MUTANTS: dict[str, tuple[Callable[[Patch], None], str, int]] = {
         name: (fault(name), law, most)
         for name, law, most in (
             ("recovery tells again", "were told|was told", 500),
-            ("a drain discards", "20 .* discarded by", 300),
-            ("a cancel forgets the grandchildren", "closing|below|deadlock", 300),
+            ("a drain discards", "20 .* discarded by", 600),
+            ("a cancel forgets the grandchildren", "closing|below|deadlock", 600),
             ("a key is never known", "19 ", 500),
-            ("a revoked tool is still offered and run", "17 ", 2000),
         )
     },
 }
