@@ -114,6 +114,8 @@ class Shapes:
         """The shape of what an awaited call gives."""
         if call.operation == "spawn":
             return Started("child")
+        if call.operation == "parallel":
+            return self._of_group(call.options.get("members"))
         if call.operation != "agent" or call.is_open or "result" in call.options:
             return None
         script, line = self.script, call.node.lineno
@@ -126,6 +128,28 @@ class Shapes:
         if len(given) != 1:
             return None
         return self._declared(given[0], call.options[given[0]], line)
+
+    def _of_group(self, members: ast.expr | None) -> Shape | None:
+        """The results of a group whose members all give the same."""
+        if isinstance(members, (ast.ListComp, ast.GeneratorExp)):
+            found = [self._of_function(members.elt)]
+        elif isinstance(members, (ast.List, ast.Tuple)):
+            found = [self._of_function(one) for one in members.elts]
+        else:
+            return None
+        first = found[0] if found else None
+        same = first is not None and all(one == first for one in found)
+        return Several(first) if same and first is not None else None
+
+    def _of_function(self, node: ast.expr) -> Shape | None:
+        """What a member of a group gives: a `partial` of a call, or a lambda of one."""
+        call = self.script.by_node.get(node)
+        if call is not None and call.later:
+            return self.result(call)
+        if isinstance(node, ast.Lambda):
+            shape = self.of(node.body)
+            return shape.result if isinstance(shape, Pending) else None
+        return None
 
     def is_attrs(self, node: ast.ClassDef) -> bool:
         """Whether a class is decorated as an attrs class."""
