@@ -1,0 +1,44 @@
+"""What a system's file gives: the ways in which it does each workload.
+
+Lives here: one record, and the stub answer that all models give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bare import Bare
+
+Subject = Callable[["Bare", int], Awaitable[float]]
+"""Does its work `count` times and gives the seconds that it took."""
+
+PROMPT = (
+    "a finding of the usual length, which says what was looked at and what it means"
+)
+ANSWER = "ok"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One workload, done in one way."""
+
+    workload: str
+    run: Subject
+    variant: str = ""
+
+
+def a_part(run: Subject, part: int) -> Subject:
+    """The same work for one of `part` pieces, as if all had taken as long.
+
+    For what is so slow that a round would last for seconds; the limit beside it is too
+    fast to be measured with so few.
+    """
+
+    async def fewer(bare: Bare, count: int) -> float:
+        some = max(count // part, 1)
+        return await run(bare, some) / some * count
+
+    return fewer
