@@ -25,7 +25,7 @@ import bare
 from rounds import Group, interleaved
 
 from .limits import LIMITS
-from .subjects import Piece
+from .subjects import Piece, settled
 from .systems import SYSTEMS, System
 from .workloads import WORKLOADS
 
@@ -44,7 +44,7 @@ def measure(system: System, piece: Piece, *, quick: bool) -> dict[str, Any]:
     group = Group(
         workload.name,
         workload.least if quick else workload.count,
-        {system.name: piece.run, LIMIT: LIMITS[workload.name]},
+        {system.name: settled(piece.run), LIMIT: LIMITS[workload.name]},
         limits={system.name: LIMIT},
     )
     rounds = 1 if quick else ROUNDS
