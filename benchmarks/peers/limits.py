@@ -12,7 +12,7 @@ from typing import Any
 from bare import Bare, Mailbox
 
 from .subjects import ANSWER, PROMPT, Subject
-from .workloads import AT_ONCE, DELEGATION, IN_A_ROW, TELL
+from .workloads import AT_ONCE, BURST, DELEGATION, IN_A_ROW, STREAM
 
 
 async def _stub(messages: list[str]) -> str:
@@ -99,7 +99,8 @@ async def _children(bare: Bare, count: int) -> float:
 
 
 LIMITS: dict[str, Subject] = {
-    TELL: _tell,
+    BURST: _tell,
+    STREAM: _tell,
     AT_ONCE: _turns_at_once,
     IN_A_ROW: _turns_in_a_row,
     DELEGATION: _children,

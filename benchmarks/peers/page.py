@@ -69,7 +69,8 @@ def _introduction(report: Report) -> str:
         " turn. In that process the bare limit, actors made of a deque and a task, took"
         " turns with it; *times limit* is the median of those ratios, and varies less"
         " than microseconds from machine to machine. *ramet is* compares microseconds"
-        " of the same round, and says the least and the most of the rounds. Bars: one"
+        " of the same round, and says the least and the most of the rounds. What a"
+        " system puts off until after its last answer is not counted for it. Bars: one"
         " mark for the limit, and one more for each doubling of it."
     )
 
@@ -186,22 +187,27 @@ def _systems(report: Report) -> str:
 
 
 def _described(report: Report) -> list[tuple[str, System]]:
-    """Each system once: on both backends ramet does the same."""
+    """Each system that ran, once: on both backends ramet does the same."""
     return [
         (one.name if one.is_peer else "ramet", one)
         for one in report.systems
-        if one.name != OURS_ON_TRIO
+        if one.name != OURS_ON_TRIO and one.name not in report.missing
     ]
 
 
 def _pieces(report: Report) -> Iterator[str]:
+    """One table for workloads of which everybody does the same."""
+    names: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for name in WORKLOADS:
-        lines = [
+        lines = tuple(
             (system, one.does[name])
             for system, one in _described(report)
             if name in one.does
-        ]
-        yield f"A piece of {name}:\n\n" + _table(("system", "does"), lines)
+        )
+        names.setdefault(lines, []).append(name)
+    for lines, some in names.items():
+        yield f"A piece of *{'* and of *'.join(some)}*:"
+        yield _table(("system", "does"), lines)
 
 
 def _table(heads: Cells, lines: Sequence[Cells]) -> str:

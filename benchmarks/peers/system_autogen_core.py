@@ -20,8 +20,8 @@ from autogen_core import (
     TypeSubscription,
 )
 
-from .subjects import ANSWER, PROMPT, Piece
-from .workloads import DELEGATION, TELL
+from .subjects import ANSWER, PROMPT, Piece, a_part
+from .workloads import BURST, DELEGATION, STREAM
 
 if TYPE_CHECKING:
     from bare import Bare
@@ -104,4 +104,8 @@ async def delegate(bare: Bare, count: int) -> float:
 
 
 def pieces(system: str) -> list[Piece]:
-    return [Piece(TELL, tell), Piece(DELEGATION, delegate)]
+    return [
+        Piece(BURST, tell),
+        Piece(STREAM, a_part(tell, 10)),
+        Piece(DELEGATION, delegate),
+    ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pykka
 
 from .subjects import PROMPT, Piece
-from .workloads import TELL
+from .workloads import BURST, STREAM
 
 if TYPE_CHECKING:
     from bare import Bare
@@ -46,4 +46,4 @@ async def tell(bare: Bare, count: int) -> float:
 
 
 def pieces(system: str) -> list[Piece]:
-    return [Piece(TELL, tell)]
+    return [Piece(BURST, tell), Piece(STREAM, tell)]

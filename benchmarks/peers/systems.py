@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from .workloads import AT_ONCE, DELEGATION, IN_A_ROW, TELL
+from .workloads import AT_ONCE, BURST, DELEGATION, IN_A_ROW, STREAM
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,11 @@ _RAMET = System(
     ids="message id, source and key of each message; no message counts twice",
     supervision="a tree; the end of each child is told to its parent, cancels go down",
     does={
-        TELL: "a quiet report of a child to its idle parent, which returns when it was"
-        " accepted: checked, given its ids, logged, in the parent's inbox",
+        **dict.fromkeys(
+            (BURST, STREAM),
+            "a quiet report of a child to its idle parent, which returns when it was"
+            " accepted: checked, given its ids, logged, in the parent's inbox",
+        ),
         AT_ONCE: "a wakeup of an idle agent by its child, and its turn, to idle again",
         IN_A_ROW: "`tell` to one root and `wait_idle`: three commits in series, and a"
         " transcript that grows",
@@ -86,7 +89,9 @@ SYSTEMS = (
         durable=_NONE,
         ids="of actors, none of messages",
         supervision="none: an actor that fails is stopped",
-        does={TELL: "`tell` of a `ThreadingActor`, which counts it in a thread"},
+        does=dict.fromkeys(
+            (BURST, STREAM), "`tell` of a `ThreadingActor`, which counts it in a thread"
+        ),
         pins=("pykka==4.5.0", TRIO),
         environment="pykka",
         distributions=("pykka",),
@@ -98,7 +103,11 @@ SYSTEMS = (
         ids="an id of each message, which nothing compares",
         supervision="none: an exception is logged or goes to whoever asked",
         does={
-            TELL: "`publish_message` to a topic with one subscriber, which counts it",
+            **dict.fromkeys(
+                (BURST, STREAM),
+                "`publish_message` to a topic with one subscriber, which counts it;"
+                " a tenth of a stream",
+            ),
             DELEGATION: "`send_message` of an agent to agents that it makes, each with"
             " a stub answer, gathered; there is no model layer",
         },
@@ -218,7 +227,9 @@ SYSTEMS = (
         durable=_NONE,
         ids="of actors, none of messages",
         supervision="none: an actor that fails is stopped",
-        does={TELL: "`tell` of an `AsyncioActor`, which counts it in a task"},
+        does=dict.fromkeys(
+            (BURST, STREAM), "`tell` of an `AsyncioActor`, which counts it in a task"
+        ),
         pins=("async-pykka==0.1.4", TRIO),
         environment="async-pykka",
         heavy=True,
