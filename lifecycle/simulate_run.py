@@ -239,6 +239,7 @@ def run_one(
             held.explain = world._explain
             await world._play(scenario.function)
             await recover(world)
+        (world,) = worlds
         if not world.openings:
             raise UsageError("the scenario never opened the world")
         reader = world.openings[-1].store.reader()

@@ -83,7 +83,8 @@ class Minds:
         return Lending(self._world)
 
     async def _think(self, request: ModelRequest) -> str | ModelResponse:
-        mood: Mood = next(self._moods, "done")
+        last: Mood = "done"
+        mood = next(self._moods, last)
         told = [one for m in request.messages for one in getattr(m, "blocks", ())]
         held = request.turn == 1 and told[-1:] == [HOLD]
         if (held or mood == "wait") and not self._free:

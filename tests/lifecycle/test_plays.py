@@ -59,7 +59,12 @@ class Search:
             derandomize=False,
             phases=phases,
             report_multiple_bugs=False,
-            suppress_health_check=list(HealthCheck),
+            suppress_health_check=[
+                HealthCheck.too_slow,
+                HealthCheck.data_too_large,
+                HealthCheck.filter_too_much,
+                HealthCheck.large_base_example,
+            ],
         )
         @given(PLAYS)
         def look(play: Play) -> None:

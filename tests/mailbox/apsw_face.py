@@ -7,6 +7,7 @@ SQLite asks of the disk passes by the file system that a test gives it.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -93,8 +94,10 @@ class ApswConnection:
             self.execute("rollback")
 
     def close(self) -> None:
-        """Let go of the file."""
-        try:
+        """Let go of the file.
+
+        A last connection tries to lock it for itself, which one that only reads cannot;
+        SQLite says nothing of that, and apsw does.
+        """
+        with contextlib.suppress(apsw.IOError):
             self._connection.close()
-        except apsw.Error as error:
-            raise _translated(error) from error

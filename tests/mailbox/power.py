@@ -337,7 +337,7 @@ class _RecordedFile(apsw.VFSFile):
         self._syncs_names = bool(flags[0] & _NAMES_WITH_THE_FIRST_SYNC)
         super().__init__("", name, flags)
 
-    def excepthook(self, *about: Any) -> bool:
+    def excepthook(self, etype: Any, evalue: Any, etraceback: Any) -> bool:
         """What a close cannot say is not said."""
         return True
 
@@ -369,7 +369,7 @@ class _System(apsw.VFS):
         self._recording = recording
         super().__init__(recording.vfs, "")
 
-    def excepthook(self, *about: Any) -> bool:
+    def excepthook(self, etype: Any, evalue: Any, etraceback: Any) -> bool:
         """What a close cannot say is not said."""
         return True
 
