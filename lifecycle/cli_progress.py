@@ -181,7 +181,8 @@ class Watch:
             agent.refused = event.message
             return agent, f"request failed: {_short(event.message)}", "bad"
         elif isinstance(event, CallEnded) and event.error is not None:
-            return agent, f"a call failed ({event.error})", "note"
+            why = _short(event.content)
+            return agent, f"a call failed ({event.error}): {why}", "note"
         elif isinstance(event, TurnEnded):
             agent.state = "parked"
             why = event.detail or event.cause or ""

@@ -129,9 +129,9 @@ async def run_group(
         journal.note("group.ended", data)
     failures = [one.error for one in settled if one.error is not None]
     if failures:
-        error = GroupFailureError(
-            f"{len(failures)} of {len(members)} members of a group failed", failures
-        )
+        text = f"{len(failures)} of {len(members)} members of a group failed"
+        text += f"; the first: {str(failures[0]) or type(failures[0]).__name__}"
+        error = GroupFailureError(text, failures)
         error.settled = tuple(settled)
         raise error
     return [one.value for one in settled]

@@ -131,7 +131,7 @@ def test_a_turn_that_its_request_failed_is_told_once(
     ("event", "line"),
     [
         (RequestFailed("x", "no net", 1), "request failed: no net"),
-        (CallEnded(0, "x", 1, "TOOL_FAILED"), "a call failed (TOOL_FAILED)"),
+        (CallEnded(0, "x", 1, "TOOL_FAILED"), "a call failed (TOOL_FAILED): x"),
         (TurnEnded("failed", "no-reply", 1), "turn failed: no-reply"),
         (Concluded("m", "completed", None, 1, '"yes"'), 'replies "yes"'),
         (Concluded("m", "stopped", "call-timeout", 1), "stopped: call-timeout"),

@@ -392,3 +392,27 @@ async def test_a_group_that_differed_and_was_cut_off_closes_what_follows_it(
     model.assert_exhausted()
     again = await run_script(third, script(nothing), take_up=True)
     assert again.value == ["s2", "d1", "o3"]
+
+
+async def test_a_failed_group_says_how_many_failed_and_why_the_first_did(
+    stage: Stage,
+) -> None:
+    async def breaks() -> None:
+        raise ValueError("no soup")
+
+    async def is_silent() -> None:
+        raise KeyError
+
+    async def main(flow: Flow) -> Any:
+        texts = []
+        for members in ([breaks, is_silent, breaks], [is_silent, breaks]):
+            with pytest.raises(GroupFailureError) as caught:
+                await flow.parallel(members)
+            texts.append(caught.value.message)
+        return texts
+
+    result = await run_script(stage, main)
+    assert result.value == [
+        "3 of 3 members of a group failed; the first: no soup",
+        "2 of 2 members of a group failed; the first: KeyError",
+    ]
