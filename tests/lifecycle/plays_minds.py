@@ -7,7 +7,7 @@ gate of their own where they are told to.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
@@ -45,7 +45,7 @@ class Minds:
 
     def __init__(self, world: World, moods: Iterable[Mood]) -> None:
         self._world = world
-        self._moods = iter(moods)
+        self._moods: Iterator[Mood] = iter(moods)
         self._gates: defaultdict[str, Gate] = defaultdict(Gate)
         self._free = False
         self._calls = 0
@@ -84,7 +84,7 @@ class Minds:
 
     async def _think(self, request: ModelRequest) -> str | ModelResponse:
         last: Mood = "done"
-        mood = next(self._moods, last)
+        mood: Mood = next(self._moods, last)
         told = [one for m in request.messages for one in getattr(m, "blocks", ())]
         held = request.turn == 1 and told[-1:] == [HOLD]
         if (held or mood == "wait") and not self._free:
