@@ -7,6 +7,7 @@ note a number is to append it to a ring; everything else is worked out when aske
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import attrs
 
@@ -39,7 +40,7 @@ class Samples:
 
     def __init__(self) -> None:
         self._ring: deque[float] = deque(maxlen=_KEPT)
-        self.note = self._ring.append
+        self.note: Callable[[float], None] = self._ring.append
         """Takes a number, in place of the oldest."""
 
     def spread(self) -> Spread:

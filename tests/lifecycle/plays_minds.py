@@ -7,7 +7,7 @@ gate of their own where they are told to.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -45,7 +45,7 @@ class Minds:
 
     def __init__(self, world: World, moods: Iterable[Mood]) -> None:
         self._world = world
-        self._moods: Iterator[Mood] = iter(moods)
+        self._moods = iter(moods)
         self._gates: defaultdict[str, Gate] = defaultdict(Gate)
         self._free = False
         self._calls = 0
@@ -83,8 +83,7 @@ class Minds:
         return Lending(self._world)
 
     async def _think(self, request: ModelRequest) -> str | ModelResponse:
-        last: Mood = "done"
-        mood: Mood = next(self._moods, last)
+        mood: Mood | None = next(self._moods, None)
         told = [one for m in request.messages for one in getattr(m, "blocks", ())]
         held = request.turn == 1 and told[-1:] == [HOLD]
         if (held or mood == "wait") and not self._free:
@@ -94,7 +93,7 @@ class Minds:
                 del self._gates[request.session_id]
         if mood == "fail":
             raise ValueError("this mind fails")
-        made = _CALLS.get(mood)
+        made = None if mood is None else _CALLS.get(mood)
         self._calls += 1
         if made is not None and self._calls < _MOST_CALLS and not held:
             return ModelResponse("", (call(made[0], **made[1]),), "tool_calls")

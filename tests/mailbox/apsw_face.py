@@ -96,8 +96,8 @@ class ApswConnection:
     def close(self) -> None:
         """Let go of the file.
 
-        A last connection tries to lock it for itself, which one that only reads cannot;
-        SQLite says nothing of that, and apsw does.
+        SQLite closes whatever the file system says to that, and so says nothing of it:
+        a reader that is the last one asks for a lock that it cannot have.
         """
-        with contextlib.suppress(apsw.IOError):
+        with contextlib.suppress(apsw.Error):
             self._connection.close()
