@@ -32,7 +32,7 @@ from ..mailbox.errors import (
     UsageError,
 )
 from ..mailbox.events import Created, Kind
-from ..mailbox.inbox import Inbox, Placed
+from ..mailbox.inbox import Inbox, Placed, bytes_of
 from ..mailbox.keys import Known
 from ..mailbox.leaf import leaf
 from ..mailbox.message import record
@@ -424,19 +424,17 @@ def _fit(
     """
     if policy.inbox_limit is None and policy.inbox_bytes is None:
         return
-    held = [m for _, m in (*inbox.waiting, *staged)]
-    if policy.inbox_limit is not None and len(held) >= policy.inbox_limit:
-        raise InboxFullError(
-            f"the inbox of {name} holds {len(held)} messages, its limit"
-        )
+    held = len(inbox.waiting) + len(staged)
+    if policy.inbox_limit is not None and held >= policy.inbox_limit:
+        raise InboxFullError(f"the inbox of {name} holds {held} messages, its limit")
     if policy.inbox_bytes is not None:
-        size = sum(_size(m.content) for m in held) + _size(content)
+        size = bytes_of(content)
+        if staged is inbox.staged:
+            size += inbox.held_bytes()
+        else:
+            size += sum(bytes_of(m.content) for _, m in (*inbox.waiting, *staged))
         if size > policy.inbox_bytes:
             raise InboxFullError(
                 f"the inbox of {name} would hold {size} bytes,"
                 f" more than its limit of {policy.inbox_bytes}"
             )
-
-
-def _size(content: tuple[str, ...]) -> int:
-    return sum(len(block.encode("utf-8", "surrogatepass")) for block in content)

@@ -15,7 +15,7 @@ from typing import ClassVar, TypeAlias
 from .errors import IllegalEventError
 from .events import Accepted
 
-__all__ = ["Inbox", "Placed"]
+__all__ = ["Inbox", "Placed", "bytes_of"]
 
 Placed: TypeAlias = tuple[int, Accepted]
 """A message with its place in the order of acceptance."""
@@ -32,7 +32,10 @@ class Inbox:
 
     __slots__ = (
         "_accepts",
+        "_behind",
         "_blocking",
+        "_bytes",
+        "_fresh",
         "_undecided",
         "parked",
         "staged",
@@ -43,6 +46,12 @@ class Inbox:
         self._accepts = 0
         self._blocking: dict[str, list[int]] = {}
         self._undecided: dict[str, int] = {}
+        # Shortcuts, and no part of the state: whether a staged message may be free to
+        # enter; the first of each sender that is known to be blocked; and the bytes of
+        # all that is held, from when somebody first asks.
+        self._fresh: bool = False
+        self._behind: dict[str, int] | None = None
+        self._bytes: int | None = None
         self.parked: bool = False
         self.waiting: list[Placed] = []
         self.staged: list[Placed] = []
@@ -62,6 +71,7 @@ class Inbox:
         inbox.parked = parked
         inbox.waiting = waiting
         inbox.staged = staged
+        inbox._fresh = bool(staged)
         for place, message in waiting:
             inbox._block(message.sender, place)
         for place, message in staged:
@@ -77,7 +87,7 @@ class Inbox:
     def __eq__(self, other: object) -> bool:
         if type(other) is not Inbox:
             return NotImplemented
-        return all(getattr(self, n) == getattr(other, n) for n in Inbox.__slots__)
+        return all(getattr(self, n) == getattr(other, n) for n in _STATE)
 
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
@@ -120,14 +130,24 @@ class Inbox:
         """
         self._accepts = place = self._accepts + 1
         sender = message.sender
+        if self._bytes is not None:
+            self._bytes += bytes_of(message.content)
         if message.given == "wakeup":
             self.waiting.append((place, message))
             self._block(sender, place)
             self.parked = False
             return False
         if safe and sender not in self._blocking:
+            if self._bytes is not None:
+                self._bytes -= bytes_of(message.content)
             return True
         self.staged.append((place, message))
+        if not safe:
+            self._fresh = True
+        elif self._behind is None:
+            self._behind = {sender: place}
+        else:
+            self._behind.setdefault(sender, place)
         if message.given == "undecided":
             self._undecided[message.id] = place
         return False
@@ -138,6 +158,7 @@ class Inbox:
         if not ids or self.parked or tuple([m.id for _, m in taken]) != ids:
             raise IllegalEventError(f"the queue does not begin with {ids}")
         del self.waiting[: len(ids)]
+        self._let_go(taken)
         for _, message in taken:
             self._unblock(message.sender)
         return taken
@@ -147,6 +168,7 @@ class Inbox:
         for index, (place, message) in enumerate(self.waiting):
             if message.id == message_id:
                 del self.waiting[index]
+                self._let_go([(place, message)])
                 self._unblock(message.sender, place)
                 return message
         raise IllegalEventError(f"{message_id} does not wait")
@@ -173,22 +195,39 @@ class Inbox:
 
         That is the claimed, and what is staged and not blocked any more.
         """
-        if not self.staged:
+        if not self._fresh or not self.staged:
             return [message for _, message in claimed]
         entering = list(claimed)
         keep = []
+        self._fresh = False
+        behind: dict[str, int] = {}
+        self._behind = behind
         for placed in self.staged:
-            earlier = self._blocking.get(placed[1].sender)
+            sender = placed[1].sender
+            earlier = self._blocking.get(sender)
             if earlier is not None and earlier[0] < placed[0]:
                 keep.append(placed)
+                behind.setdefault(sender, placed[0])
             else:
                 entering.append(placed)
                 if placed[1].given == "undecided":
                     del self._undecided[placed[1].id]
+        self._let_go(entering[len(claimed) :])
         self.staged = keep
         if len(entering) > 1:
             entering.sort(key=_place)
         return [message for _, message in entering]
+
+    def held_bytes(self) -> int:
+        """The bytes of all that waits or is staged: counted once, then kept."""
+        if self._bytes is None:
+            held = (*self.waiting, *self.staged)
+            self._bytes = sum(bytes_of(message.content) for _, message in held)
+        return self._bytes
+
+    def _let_go(self, placed: list[Placed]) -> None:
+        if self._bytes is not None:
+            self._bytes -= sum(bytes_of(message.content) for _, message in placed)
 
     def staying(self) -> list[Placed]:
         """What a safe position would leave staged; nothing changes."""
@@ -214,3 +253,16 @@ class Inbox:
             places.remove(place)
         if not places:
             del self._blocking[sender]
+        first = None if self._behind is None else self._behind.get(sender)
+        if first is not None and (not places or first < places[0]):
+            self._fresh = True
+
+
+_STATE = tuple(
+    [name for name in Inbox.__slots__ if name not in ("_behind", "_bytes", "_fresh")]
+)
+
+
+def bytes_of(content: tuple[str, ...]) -> int:
+    """How many bytes the blocks of a message have, also where they are no Unicode."""
+    return sum(len(block.encode("utf-8", "surrogatepass")) for block in content)

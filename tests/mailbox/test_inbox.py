@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Literal
 
 import attrs
@@ -19,7 +20,7 @@ from hypothesis.stateful import (
 
 from ramet.mailbox.errors import IllegalEventError
 from ramet.mailbox.events import Accepted, Given
-from ramet.mailbox.inbox import Inbox
+from ramet.mailbox.inbox import Inbox, Placed, bytes_of
 from tests.logs import accepted, notice, quiet
 
 
@@ -356,3 +357,89 @@ def test_any_run_of_an_inbox_keeps_the_laws() -> None:
     run_state_machine_as_test(
         InboxMachine, settings=settings(max_examples=150, stateful_step_count=40)
     )
+
+
+class Walked(list[Placed]):
+    """A list that counts how often it was walked through."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[Placed]:
+        self.walks += 1
+        return super().__iter__()
+
+
+def test_what_is_blocked_is_not_looked_through_for_each_claim_and_discard() -> None:
+    """The end of a long queue costs what each of its messages does."""
+    inbox = Inbox()
+    for number in range(100):
+        inbox.accept(accepted(f"w{number}", "c"), safe=True)
+    for number in range(100):
+        assert not inbox.accept(quiet(f"q{number}", "c"), safe=True)
+    assert not inbox.accept(quiet("busy", "c"), safe=False)
+    assert not inbox.enter([])
+    inbox.staged = walked = Walked(inbox.staged)
+    for number in range(99):
+        if number % 2:
+            inbox.discard(f"w{number}")
+            assert not inbox.enter([])
+        else:
+            taken = inbox.claim((f"w{number}",))
+            assert [it.id for it in inbox.enter(taken)] == [f"w{number}"]
+    before = walked.walks
+    inbox.discard("w99")
+    entered = [it.id for it in inbox.enter([])]
+    assert entered == [*(f"q{number}" for number in range(100)), "busy"]
+    assert (before, walked.walks) == (0, 1)
+
+
+def test_a_sender_that_is_free_lets_its_own_messages_enter() -> None:
+    """Those of others stay behind their own."""
+    inbox = Inbox()
+    for sender in "cd":
+        inbox.accept(accepted(f"w{sender}", sender), safe=True)
+        inbox.accept(quiet(f"q{sender}", sender), safe=True)
+        inbox.accept(accepted(f"v{sender}", sender), safe=True)
+        inbox.accept(quiet(f"r{sender}", sender), safe=True)
+    inbox.discard("wd")
+    assert [it.id for it in inbox.enter([])] == ["qd"]
+    inbox.discard("vd")
+    assert [it.id for it in inbox.enter([])] == ["rd"]
+    taken = inbox.claim(("wc",))
+    assert [it.id for it in inbox.enter(taken)] == ["wc", "qc"]
+    assert ids(inbox.staged) == ["rc"]
+
+
+def test_the_bytes_of_what_is_held_are_counted_once_and_kept() -> None:
+    """Whatever comes, enters, is claimed, discarded or promoted."""
+    inbox = Inbox()
+    inbox.accept(accepted("w1", "c"), safe=True)
+
+    def check() -> None:
+        held = (*inbox.waiting, *inbox.staged)
+        assert inbox.held_bytes() == sum(bytes_of(m.content) for _, m in held)
+
+    check()
+    for message, safe in (
+        (accepted("w2", "c"), True),
+        (quiet("q1", "d"), True),
+        (quiet("q2", "c"), True),
+        (quiet("q3", "d"), False),
+        (notice("n", "e", "undecided"), False),
+    ):
+        inbox.accept(message, safe=safe)
+        check()
+    inbox.promote("n")
+    check()
+    inbox.enter(inbox.claim(("w1",)))
+    check()
+    inbox.discard("w2")
+    check()
+    inbox.enter(inbox.claim(("n",)))
+    check()
+    assert inbox.held_bytes() == 0
+
+
+def test_the_bytes_of_a_block_are_those_of_its_text() -> None:
+    assert bytes_of(()) == 0
+    assert bytes_of(("a", "\xe4", "\U0001f331", "\ud83c")) == 1 + 2 + 4 + 3

@@ -381,7 +381,7 @@ FAULTS: tuple[Fault, ...] = (
         edit(
             admission,
             "_fit",
-            "len(held) >= policy.inbox_limit",
+            "held >= policy.inbox_limit",
             "False",
             "size > policy.inbox_bytes",
             "False",
