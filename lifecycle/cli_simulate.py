@@ -22,7 +22,8 @@ from .cli_text import visible
 from .fault_plan import EVERY_FAULT, NO_FAULTS, Faults
 from .held_loops import BackendName
 from .protocol import PROTOCOL
-from .simulate import Failure, SimulationReport, explore, simulate
+from .simulate import explore, simulate
+from .simulate_report import Failure, SimulationReport
 from .simulate_run import Scenario
 from .simulate_world import StoreKind
 

@@ -23,6 +23,8 @@ __all__ = ["Held", "HookLostError", "StuckError"]
 MOST_STEPS = 30_000
 """Steps after which a run counts as endless; a long one has some 3,000."""
 
+_STUBBORN = "\nand it takes no cancellation"
+
 _IDLE_PASSES = 5
 """Passes in which nobody can run and nothing is due, until that is a deadlock."""
 
@@ -133,6 +135,9 @@ class Held:
         self.numbers.clear()
         self._passing.clear()
         self._scope = self.stuck = None
+        # These know the loop, and all that still waits in it.
+        self.now = lambda: 0.0
+        self.explain = lambda: ""
 
     def bound(self, scope: anyio.CancelScope) -> None:
         """What is cancelled when the run is given up."""
@@ -141,7 +146,7 @@ class Held:
     def _give_up(self, kind: str, text: str) -> None:
         """Cancel the run; if that was done before and did not help, break it off."""
         if self.stuck is not None:
-            text = f"{self.stuck.text}\nand it takes no cancellation"
+            text = self.stuck.text.removesuffix(_STUBBORN) + _STUBBORN
             self.stuck = StuckError(self.stuck.kind, text)
             raise self.stuck
         more = self.explain()

@@ -16,7 +16,7 @@ from typing import Any
 
 import anyio
 
-from .held import Held
+from .held import Held, StuckError
 
 __all__ = ["run_asyncio"]
 
@@ -27,6 +27,7 @@ class _VirtualSelector(selectors.SelectSelector):
     def __init__(self, held: Held) -> None:
         super().__init__()
         self.now = 0.0
+        self.failed: StuckError | None = None
         self._held = held
         self._files = 0
 
@@ -41,7 +42,14 @@ class _VirtualSelector(selectors.SelectSelector):
         return super().unregister(fileobj)
 
     def select(self, timeout: float | None = None) -> Any:
-        """What is ready at once."""
+        """What is ready at once.
+
+        Raises:
+            StuckError: the run is broken off; what a callback raises ends no loop.
+        """
+        failed, self.failed = self.failed, None
+        if failed is not None:
+            raise failed
         if timeout == 0:
             return super().select(0) if self._files > 1 else []
         if self._held.pass_on():
@@ -145,13 +153,16 @@ class _HeldLoop(asyncio.SelectorEventLoop):
 
     def _take_step(self) -> None:
         due = self._due
-        if len(due) > 1:
-            step = due.pop(self._held.choose([*map(_STEP, due)]))
-        elif due:
-            step = due.pop()
-            self._held.choose((step.number,))
-        else:
+        if not due:
             return
+        try:
+            index = self._held.choose([*map(_STEP, due)])
+        except StuckError as error:
+            self._virtual.failed = error
+            # What is cancelled then needs its steps.
+            super().call_soon(self._take_step, context=self._places)
+            return
+        step = due.pop(index)
         step.context.run(step.callback, *step.args)
 
 

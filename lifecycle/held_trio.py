@@ -16,7 +16,7 @@ import anyio
 import trio
 import trio.testing
 
-from .held import Held, HookLostError
+from .held import Held, HookLostError, StuckError
 
 __all__ = ["run_trio"]
 
@@ -55,6 +55,7 @@ class _Hook(trio.abc.Instrument):
         self._queue: Any = None
         self._deadline: Callable[[], float]
         self._left = 0
+        self._failed: StuckError | None = None
         self._now = 0.0
         held.now = lambda: self._now
 
@@ -64,7 +65,13 @@ class _Hook(trio.abc.Instrument):
         self._queue, self._deadline = runner.runq, runner.deadlines.next_deadline
 
     def begin(self, batch: list[Any]) -> None:
-        """Leave one task in a new batch."""
+        """Leave one task in a new batch.
+
+        Raises:
+            StuckError: the run is broken off; what an instrument raises ends no loop.
+        """
+        if self._failed is not None:
+            raise self._failed
         self._batch = batch
         self._left = _ROUND
         self._now = self._clock.current_time()
@@ -82,13 +89,13 @@ class _Hook(trio.abc.Instrument):
         self._left -= 1
         if not queue or self._left < 0 or self._deadline() <= self._now:
             return
-        if len(queue) == 1:
-            chosen = queue.popleft()
-            self._held.choose((self._number(chosen),))
-        else:
+        try:
             index = self._held.choose([*map(self._number, queue)])
-            chosen = queue[index]
-            del queue[index]
+        except StuckError as error:
+            self._failed = error
+            return
+        chosen = queue[index]
+        del queue[index]
         self._batch.append(chosen)
 
     def before_io_wait(self, timeout: float) -> None:

@@ -6,6 +6,7 @@ that is stuck.  It knows tasks by what they have, and no loop.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import attrs
 
-__all__ = ["ended", "told", "waits_in"]
+__all__ = ["FRAMEWORK", "ended", "told", "waits_in"]
 
 _MOST_FRAMES = 7
 
@@ -23,13 +24,24 @@ def _folder(package: str) -> str:
     return "" if found is None else str(Path(found.origin or "").parent)
 
 
+_HERE = Path(__file__).parent
+
+_LOOPS = ("held.py", "held_asyncio.py", "held_loops.py", "held_trio.py")
+
 _PLUMBING = (
     *(_folder(package) for package in ("anyio", "asyncio", "trio")),
-    str(Path(__file__).parent / "held_loops.py"),
+    *(str(_HERE / name) for name in _LOOPS),
 )
 """Where the code of loops lies; what waits is told by the code around it."""
 
-_FRAMEWORK = ("simulate_run.py", "simulate_world.py", "contextlib.py")
+_AROUND = ("judge", "opening", "recovery", "run", "world")
+
+FRAMEWORK = (
+    contextlib.__file__,
+    *(str(_HERE / name) for name in _LOOPS),
+    *(str(_HERE / f"simulate_{name}.py") for name in _AROUND),
+)
+"""The files of a simulation that stand around what is simulated."""
 
 
 @attrs.frozen
@@ -46,7 +58,7 @@ def told(task: Any) -> str:
     name = task.name if hasattr(task, "coro") else task.get_name()
     if "run_held" in name:
         name = "the scenario"
-    own = [at for at in waits_in(task) if not at.file.endswith(_FRAMEWORK)]
+    own = [at for at in waits_in(task) if at.file not in FRAMEWORK]
     chain = [
         f"{at.function} ({Path(at.file).name}:{at.line})" for at in own[-_MOST_FRAMES:]
     ]

@@ -11,16 +11,16 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import attrs
 
 from ..mailbox.errors import UsageError
 from .fault_plan import Faults
 from .held_loops import BackendName
-from .laws_log import LawBrokenError
 from .schedules import FifoStrategy
 from .simulate_draw import Trace
+from .simulate_report import Failure, Progress, SimulationReport
 from .simulate_run import (
     Ran,
     Replay,
@@ -32,114 +32,10 @@ from .simulate_run import (
 from .simulate_shrink import kind_of, shrunk
 from .simulate_world import StoreKind
 
-__all__ = [
-    "Failure",
-    "Progress",
-    "SimulationReport",
-    "explore",
-    "schedules",
-    "simulate",
-]
-
-Progress: TypeAlias = "Callable[[SimulationReport], None]"
-"""Told after every run."""
+__all__ = ["explore", "schedules", "simulate"]
 
 _FEW = 2
 _SIMPLEST_STEPS = 150_000
-
-
-@attrs.frozen
-class Failure:
-    """A run that broke a law.
-
-    Attributes:
-        seed: of the run.
-        law: what it broke: the number of a law of the design or of a case and the rule;
-            `deadlock` or `livelock`; or the error that came out of the scenario.
-        replay: names the smallest such run: give it to `simulate(replay=)`.
-        departures: how often its schedule departs from the plain order.
-        faults: what of the seed's plan is still in it.
-        detail: where it was, if that is known.
-        trace: everything that happened in it.
-    """
-
-    seed: int
-    law: str
-    replay: str
-    departures: int
-    faults: tuple[str, ...]
-    detail: str
-    trace: Trace
-
-    def __str__(self) -> str:
-        met = ", ".join(name.removesuffix("_s") for name in self.faults)
-        met = met.replace("_", " ") or "no fault"
-        lines = [
-            f"seed {self.seed} broke: {self.law}",
-            f"schedule: {self.departures} departures from the plain order, {met}",
-            f"replay: {self.replay}",
-        ]
-        return "\n".join([*lines, self.detail] if self.detail else lines)
-
-
-@attrs.define
-class SimulationReport:
-    """What a search found.
-
-    Attributes:
-        scenario: its name.
-        backend: on which loop.
-        store: on which store.
-        runs: how many runs it made, without those of shrinking.
-        planned: how many it is to make, if that is known.
-        steps: of all runs together; so with `events` and `requests`.
-        seconds: how long it took, and `processor_s` of the processor's time.
-        exhausted: whether `explore` tried every schedule within its bound.
-        digest: stands for every event of every run.
-        failures: the runs that broke a law.
-    """
-
-    scenario: str
-    backend: BackendName
-    store: StoreKind
-    runs: int = 0
-    planned: int | None = None
-    steps: int = 0
-    events: int = 0
-    requests: int = 0
-    seconds: float = 0.0
-    processor_s: float = 0.0
-    exhausted: bool = False
-    digest: str = ""
-    failures: list[Failure] = attrs.field(factory=list)
-
-    @property
-    def ok(self) -> bool:
-        """Whether no run broke a law."""
-        return not self.failures
-
-    @property
-    def per_second(self) -> float:
-        """Runs for each second of the processor's time."""
-        return self.runs / self.processor_s if self.processor_s else 0.0
-
-    def check(self) -> None:
-        """Raise if a run broke a law.
-
-        Raises:
-            LawBrokenError: its text is that of this report.
-        """
-        if self.failures:
-            raise LawBrokenError(str(self))
-
-    def __str__(self) -> str:
-        broken = f"{len(self.failures)} failed" if self.failures else "none failed"
-        head = (
-            f"{self.scenario} on {self.backend} ({self.store}): {self.runs} runs,"
-            f" {broken}; {self.per_second:.0f} runs per second, {self.steps} steps,"
-            f" {self.events} events"
-        )
-        return "\n".join([head, *(f"\n{failure}" for failure in self.failures)])
 
 
 class _Search:

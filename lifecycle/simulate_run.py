@@ -12,19 +12,21 @@ import re
 import shutil
 import tempfile
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
 import anyio
 import attrs
+from anyio.abc import TaskGroup
 
 from ..mailbox.errors import UsageError
 from ..mailbox.store import Entry
-from . import held_loops, simulate_world
 from .fault_plan import Faults, Plan
 from .held import Held, HookLostError, StuckError
 from .held_loops import BackendName, in_silence, run_held
+from .held_waits import FRAMEWORK
 from .laws_log import LawBrokenError
 from .schedules import DepartingStrategy, Departures, Schedule, Strategy, strategy_for
 from .simulate_judge import judge
@@ -217,17 +219,10 @@ def run_one(
     if plan is None:
         plan = Plan.draw(replay.seed, scenario.faults).without(replay.without)
     schedule = Schedule(replay.strategy() if strategy is None else strategy)
-    folders: list[str] = []
-    worlds: list[World] = []
+    with _collected_after(), _folders() as folder:
 
-    def folder() -> Path:
-        place = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
-        folders.append(tempfile.mkdtemp(prefix="ramet-simulate-", dir=place))
-        return Path(folders[-1])
-
-    async def run(held: Held) -> None:
-        async with anyio.create_task_group() as group:
-            world = World(
+        def world_of(held: Held, group: TaskGroup) -> World:
+            return World(
                 held,
                 group,
                 seed=replay.seed,
@@ -235,6 +230,35 @@ def run_one(
                 store=scenario.store,
                 folder=folder,
             )
+
+        law, detail, record = _played(scenario, world_of, schedule, backend)
+    return Ran(
+        law,
+        detail,
+        record.order,
+        record.notes,
+        schedule,
+        plan,
+        len(record.requests),
+    )
+
+
+def _played(
+    scenario: Scenario,
+    world_of: Callable[[Held, TaskGroup], World],
+    schedule: Schedule,
+    backend: BackendName,
+) -> tuple[str | None, str, Record]:
+    """Play it to its end and judge it: the law that was broken, where, and the record.
+
+    Raises:
+        HookLostError: the backend is not held.
+    """
+    worlds: list[World] = []
+
+    async def run(held: Held) -> None:
+        async with anyio.create_task_group() as group:
+            world = world_of(held, group)
             worlds.append(world)
             held.explain = world._explain
             await world._play(scenario.function)
@@ -248,8 +272,6 @@ def run_one(
         finally:
             reader.close()
 
-    collecting = gc.isenabled()
-    gc.disable()
     law, detail = None, ""
     stuck = False
     try:
@@ -259,27 +281,45 @@ def run_one(
     except Exception as error:
         law, detail = _broken(error, worlds)
         stuck = isinstance(error, StuckError)
-    finally:
-        for path in folders:
-            shutil.rmtree(path, ignore_errors=True)
     record = worlds[0].record if worlds else Record()
     if stuck:
         with in_silence():
             worlds.clear()
-    worlds.clear()
-    # What a run leaves in circles is young: to look at anything else takes far longer.
-    gc.collect(0)
-    if collecting:
-        gc.enable()
-    return Ran(
-        law,
-        detail,
-        record.order,
-        record.notes,
-        schedule,
-        plan,
-        len(record.requests),
-    )
+    return law, detail, record
+
+
+@contextmanager
+def _collected_after() -> Iterator[None]:
+    """A block without collections of garbage, but for one of its own at its end.
+
+    What a run leaves in circles is young, and to look at anything else takes far
+    longer; and what is collected during a run would end at another place each time.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.collect(0)
+        if collecting:
+            gc.enable()
+
+
+@contextmanager
+def _folders() -> Iterator[Callable[[], Path]]:
+    """A block in which folders can be had that are gone after it."""
+    made: list[str] = []
+
+    def folder() -> Path:
+        place = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
+        made.append(tempfile.mkdtemp(prefix="ramet-simulate-", dir=place))
+        return Path(made[-1])
+
+    try:
+        yield folder
+    finally:
+        for path in made:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _broken(error: BaseException, worlds: list[World]) -> tuple[str, str]:
@@ -300,10 +340,8 @@ def _broken(error: BaseException, worlds: list[World]) -> tuple[str, str]:
 
 def _traced(error: BaseException) -> str:
     """Where an error came from, without the simulator's own frames."""
-    own = (__file__, simulate_world.__file__, held_loops.__file__)
-    places = {Path(name).name for name in own}
     frames = traceback.extract_tb(error.__traceback__)
-    kept = [at for at in frames if Path(at.filename).name not in places]
+    kept = [at for at in frames if at.filename not in FRAMEWORK]
     return "".join(traceback.format_list(kept or list(frames))).rstrip()
 
 

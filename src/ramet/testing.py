@@ -16,8 +16,9 @@ from .lifecycle.fault_plan import EVERY_FAULT, NO_FAULTS, Faults
 from .lifecycle.held import HookLostError
 from .lifecycle.laws import check_laws
 from .lifecycle.laws_log import LawBrokenError
-from .lifecycle.simulate import Failure, SimulationReport, explore, simulate
+from .lifecycle.simulate import explore, simulate
 from .lifecycle.simulate_draw import Trace
+from .lifecycle.simulate_report import Failure, SimulationReport
 from .lifecycle.simulate_run import Scenario
 from .lifecycle.simulate_world import World
 from .lifecycle.waits import turn_ended

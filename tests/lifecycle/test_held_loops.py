@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import threading
 from collections.abc import Awaitable, Callable
@@ -169,19 +170,41 @@ def test_a_run_that_waits_for_nothing_is_given_up_and_says_who_waits(
     assert re.search(r"forlorn \(test_held_loops.py:\d+\)", str(stuck.value))
 
 
+async def spin() -> None:
+    while True:
+        await checkpoint()
+
+
+async def alone() -> None:
+    with anyio.CancelScope(shield=True):
+        await spin()
+
+
+async def together() -> None:
+    with anyio.CancelScope(shield=True):
+        async with anyio.create_task_group() as group:
+            group.start_soon(spin)
+            group.start_soon(spin)
+
+
+async def deaf() -> None:
+    while True:
+        with contextlib.suppress(anyio.get_cancelled_exc_class()):
+            await spin()
+
+
 @both
+@pytest.mark.parametrize("stubborn", [alone, together, deaf])
 def test_a_run_that_takes_no_cancellation_is_broken_off(
-    backend: BackendName, monkeypatch: pytest.MonkeyPatch
+    backend: BackendName,
+    stubborn: Callable[[], Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ramet.lifecycle.held.MOST_STEPS", 500)
 
-    async def stubborn() -> None:
-        with anyio.CancelScope(shield=True):
-            while True:
-                await checkpoint()
-
-    with pytest.raises(StuckError, match="takes no cancellation"):
+    with pytest.raises(StuckError, match="takes no cancellation") as stuck:
         run_seeded(stubborn, backend=backend, seed=1)
+    assert str(stuck.value).count("takes no cancellation") == 1
 
 
 @both
