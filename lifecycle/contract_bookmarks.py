@@ -44,6 +44,7 @@ def sample_bookmark(seq: int = 1) -> Bookmark:
         "a",
         6,
         7,
+        True,
         2,
         (message("m1"),),
         calls,

@@ -6,6 +6,7 @@ Each gives the laws that are broken, as sentences, and changes nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -177,25 +178,27 @@ def _check_account(supervisor: Supervisor) -> list[str]:
 def check_spent(supervisor: Supervisor, walks: Walks) -> list[str]:
     """What a run has spent is exactly what its logs hold (A-145, A-151).
 
-    Whose time to start was over gave its start back, and has a turn all the same.
+    Whose time to start was over gave its start back, and has a turn all the same; with
+    each followup it has one more, and never starts.
     """
     account = supervisor._runtime.forest.limiter.run
     if account is None:
         return []
-    late = {
+    sessions = [walk.session for walk in walks.values()]
+    late = Counter(
         name
         for name, walk in walks.items()
-        if any(event.cause == "start-deadline" for event in walk.all(TurnEnded))
-    }
-    sessions = {name: walk.session for name, walk in walks.items()}
+        for event in walk.all(TurnEnded)
+        if event.cause == "start-deadline"
+    )
     started = [
-        name
-        for name, one in sessions.items()
-        if one.header.parent and one.turn > (name in late)
+        one
+        for one in sessions
+        if one.header.parent and one.turn > late[one.header.session]
     ]
     spent = {
         "agents": len(started),
-        "tool_calls": sum(one.usage.tool_calls for one in sessions.values()),
+        "tool_calls": sum(one.usage.tool_calls for one in sessions),
     }
     broken = []
     for axis, count in spent.items():

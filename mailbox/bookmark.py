@@ -59,6 +59,7 @@ class Bookmark:
     activation: str | None
     began_at: int | None
     turn: int
+    started: bool
     step: int
     open: tuple[Accepted, ...] | None
     calls: tuple[Call, ...] | None
@@ -94,6 +95,7 @@ def bookmark_of(session: Session) -> Bookmark:
         session.activation,
         session.began_at,
         session.turn,
+        session.started,
         session.step,
         session.open,
         session.calls,
@@ -125,6 +127,7 @@ def session_of(bookmark: Bookmark) -> Session:
     session.activation = bookmark.activation
     session.began_at = bookmark.began_at
     session.turn = bookmark.turn
+    session.started = bookmark.started
     session.step = bookmark.step
     session.open = bookmark.open
     session.calls = bookmark.calls

@@ -101,6 +101,7 @@ class Session:
     `assignment` is the first message that opened one: a returning agent's only one.
     `began_at` is when the first turn opened, in milliseconds since 1970; `None`: none
     has, and the agent may still wait for its place.
+    `started` is whether a turn ran: one that a deadline for starts ended never did.
     `mark` is the `seq` of the last bookmark that the store was given: no part of the
     state.
     """
@@ -121,6 +122,7 @@ class Session:
         "results",
         "returning",
         "seq",
+        "started",
         "step",
         "submissions",
         "transcript",
@@ -142,6 +144,7 @@ class Session:
         self.activation: str | None = None
         self.began_at: int | None = None
         self.turn: int = 0
+        self.started: bool = False
         self.step: int = 0
         self.open: tuple[Accepted, ...] | None = None
         self.calls: tuple[Call, ...] | None = None
@@ -286,6 +289,8 @@ class Session:
             for message in self.open:
                 if message.source in ASSIGNING:
                     self._outcome(message.id, event.status, event.cause, event.detail)
+        if event.cause != "start-deadline":
+            self.started = True
         self.open = None
         self.interrupted = None
         self._enter_staged()

@@ -653,6 +653,10 @@ def test_after_the_start_deadline_nobody_starts_and_who_runs_goes_on(
         with pytest.raises(AgentStoppedError) as caught:
             await sup.start_call(root, hall.worker(), "go")
         assert caught.value.code == "start-deadline"
+        # Who was late never started, though a turn says so: a resume would start it.
+        with pytest.raises(AgentStoppedError) as caught:
+            await sup.followup(root, talker.child_id, "and now?")
+        assert caught.value.code == "start-deadline"
         with pytest.raises(AgentStoppedError):
             await sup.start_root(LEAD, interactive=True)
         assert (await sup.wait(first.message_id)).unwrap() == "late"
