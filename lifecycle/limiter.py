@@ -65,8 +65,8 @@ class Limiter:
     ) -> Account | None:
         """Reserve the start of a child; of a root only the time is asked.
 
-        A child that came to rest before its first turn, and gave its start back, starts
-        when it is resumed; `parent` is `None` where that one is not resident.
+        A child that came to rest before any turn of it ran, and gave its start back,
+        starts when it is resumed; `parent` is `None` where that one is not resident.
 
         Raises:
             AgentStoppedError: a limit refuses it; nothing has changed.

@@ -24,11 +24,17 @@ from ..mailbox.errors import (
     NotResumableError,
     UnsupportedLogError,
 )
-from ..mailbox.events import CallEnded, Concluded, Ended, Told, TurnEnded
+from ..mailbox.events import (
+    CallEnded,
+    Concluded,
+    Ended,
+    Told,
+    TurnEnded,
+)
 from ..mailbox.keys import RESERVED
 from ..mailbox.session import Session, fold
 from ..mailbox.storage import Storage
-from ..mailbox.store import KeyRow, Reader
+from ..mailbox.store import KeyRow, Reader, SessionRow
 from .activation import Activation, Life
 from .forest import Forest
 from .telling import telling_later
@@ -102,10 +108,23 @@ async def _count_spent(storage: Storage, top: Loaded) -> None:
     while queue and top.agents < limits.agents:
         parent, after = queue.pop()
         rows = await storage.read(Reader.children, parent, after, _PAGE)
-        top.agents += sum(row.summary.turn > 0 for row in rows)
+        for row in rows:
+            top.agents += await _has_started(storage, row)
         queue += [(row.session, None) for row in rows]
         if len(rows) == _PAGE:
             queue.append((parent, rows[-1].session))
+
+
+async def _has_started(storage: Storage, row: SessionRow) -> bool:
+    """Whether a stored agent ever started."""
+    if not row.summary.turn or row.summary.usage.requests:
+        return row.summary.turn > 0
+    # Perhaps it has only turns for which the time to start was over.
+    try:
+        session = await folded(storage, row.session)
+    except (CorruptLogError, UnsupportedLogError, IllegalEventError):
+        return True
+    return session is None or session.ran
 
 
 async def _load_one(storage: Storage, session_id: str) -> Loaded:

@@ -265,8 +265,7 @@ class Residency:
         if content is not None:
             runtime.admission.stored_limits(bound, loaded.session, content)
         charged = None
-        ran = loaded.session.started or loaded.session.open is not None
-        if header.parent is not None and not ran:
+        if header.parent is not None and not loaded.session.ran:
             charged = runtime.forest.limiter.charge(parent)
         try:
             installation = self._install(loaded, parent, bound)

@@ -14,6 +14,7 @@ the plain order.  Who runs alone is no choice.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
@@ -29,6 +30,8 @@ __all__ = [
     "PriorityStrategy",
     "Schedule",
     "Strategy",
+    "SwitchingStrategy",
+    "Turn",
     "WalkStrategy",
     "strategy_for",
 ]
@@ -37,6 +40,9 @@ Kind = Literal["walk", "pct", "fifo"]
 
 Departures = Mapping[int, int]
 """For the number of a choice the rank of who goes; all others are plain."""
+
+Turn = tuple[int, int]
+"""Who would go in plain order, and how often that was so before."""
 
 _PATIENCE = 20
 _FIRST = 1 << 40
@@ -149,6 +155,29 @@ class DepartingStrategy:
         return self._departures.get(self._step, 0) % len(line)
 
 
+class SwitchingStrategy:
+    """Goes by a list of switches, and is plain in between.
+
+    A switch is named by who would go, and for which time, and by who goes instead.  So
+    it means the same when others are left out before it, which moves the number of
+    every later choice.
+
+    Args:
+        switches: for a turn, who goes instead; who cannot go then does not.
+    """
+
+    def __init__(self, switches: Mapping[Turn, int]) -> None:
+        self._switches = switches
+        self._turns: Counter[int] = Counter()
+
+    def choose(self, line: Sequence[int], goes_on: bool) -> int:
+        """The rank of who is named for this turn of the first in line."""
+        first = line[0]
+        task = self._switches.get((first, self._turns[first]), first)
+        self._turns[first] += 1
+        return line.index(task) if task in line else 0
+
+
 def strategy_for(seed: int) -> Strategy:
     """The strategy of a seed: a walk for an odd one, else priorities with changes.
 
@@ -166,11 +195,12 @@ def strategy_for(seed: int) -> Strategy:
 class Choice:
     """One choice: who went, and at which rank of how many.
 
-    `goes_on` says whether the first in line ran last, so that any other cuts it off;
-    `open` whether a search looks for other ways here.
+    `first` is who would have gone in plain order.  `goes_on` says whether it ran last,
+    so that any other cuts it off; `open` whether a search looks for other ways here.
     """
 
     task: int
+    first: int
     rank: int
     among: int
     goes_on: bool
@@ -223,6 +253,17 @@ class Schedule:
         self.open = begins
 
     @property
+    def switches(self) -> list[tuple[Turn, int]]:
+        """The same as switches: at which turn of whom somebody else went, and who."""
+        turns: Counter[int] = Counter()
+        found = []
+        for choice in self.choices:
+            if choice.rank:
+                found.append(((choice.first, turns[choice.first]), choice.task))
+            turns[choice.first] += 1
+        return found
+
+    @property
     def departures(self) -> dict[int, int]:
         """What was chosen, as departures from the plain order."""
         return {n: it.rank for n, it in enumerate(self.choices) if it.rank}
@@ -234,5 +275,5 @@ class Schedule:
             line.insert(0, line.pop())
         rank = self._strategy.choose(line, goes_on)
         task = line[rank]
-        self.choices.append(Choice(task, rank, len(line), goes_on, self.open))
+        self.choices.append(Choice(task, line[0], rank, len(line), goes_on, self.open))
         return tasks.index(task)

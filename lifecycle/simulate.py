@@ -18,7 +18,7 @@ import attrs
 from ..mailbox.errors import UsageError
 from .fault_plan import Faults
 from .held_loops import BackendName
-from .schedules import FifoStrategy
+from .schedules import FifoStrategy, Strategy
 from .simulate_draw import Trace
 from .simulate_report import Failure, Progress, SimulationReport
 from .simulate_run import (
@@ -62,9 +62,9 @@ class _Search:
         self._whole = hashlib.sha256()
         self._began = time.perf_counter(), time.process_time()
 
-    def run(self, replay: Replay) -> Ran:
-        """Run it as the replay says."""
-        return run_one(self.scenario, self.backend, replay)
+    def run(self, replay: Replay, strategy: Strategy | None = None) -> Ran:
+        """Run it as the replay says, or under another strategy."""
+        return run_one(self.scenario, self.backend, replay, strategy=strategy)
 
     def take(self, replay: Replay, ran: Ran, again: Callable[[], Ran]) -> bool:
         """Judge a run; says whether the search goes on.

@@ -8,14 +8,18 @@ order.  Whether a candidate fails is asked by running it; the questions are boun
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 import attrs
 
-from .schedules import Departures
+from .schedules import Departures, Strategy, SwitchingStrategy, Turn
 from .simulate_run import Ran, Replay
 
 __all__ = ["kind_of", "shrunk"]
+
+Run: TypeAlias = Callable[[Replay, "Strategy | None"], Ran]
+"""Runs what is named, under the strategy that it names or another one."""
 
 _ID = re.compile(r"\b[a-z][0-9a-hjkmnp-tv-z]{18}\b|\d{2,}")
 
@@ -32,21 +36,38 @@ class _Search:
     `smallest` is the smallest failing run so far, and how it is named.
     """
 
-    run: Callable[[Replay], Ran]
+    run: Run
     kind: str
     smallest: tuple[Replay, Ran]
     questions: int
 
     def fails(self, candidate: Replay) -> bool:
         """Ask whether a candidate breaks the same law; keeps it if it does."""
-        if self.questions <= 0:
-            return False
-        self.questions -= 1
-        ran = self.run(candidate)
-        if ran.law is None or kind_of(ran.law) != self.kind:
+        ran = self._ask(candidate, None)
+        if ran is None:
             return False
         self.smallest = candidate, ran
         return True
+
+    def with_switches(self, switches: Sequence[tuple[Turn, int]]) -> bool:
+        """Ask about other switches; keeps the run if it departs less often."""
+        replay, smallest = self.smallest
+        ran = self._ask(replay, SwitchingStrategy(dict(switches)))
+        if ran is None:
+            return False
+        departures = ran.schedule.departures
+        if len(departures) >= len(smallest.schedule.departures):
+            return False
+        self.smallest = attrs.evolve(replay, departures=departures), ran
+        return True
+
+    def _ask(self, candidate: Replay, strategy: Strategy | None) -> Ran | None:
+        if self.questions <= 0:
+            return None
+        self.questions -= 1
+        ran = self.run(candidate, strategy)
+        same = ran.law is not None and kind_of(ran.law) == self.kind
+        return ran if same else None
 
     def with_departures(self, departures: Departures) -> bool:
         """Ask about another schedule of the smallest run."""
@@ -55,12 +76,12 @@ class _Search:
 
 
 def shrunk(
-    run: Callable[[Replay], Ran], replay: Replay, ran: Ran, *, questions: int = 400
+    run: Run, replay: Replay, ran: Ran, *, questions: int = 400
 ) -> tuple[Replay, Ran]:
     """A smaller run that breaks the same law, or the same one.
 
     Args:
-        run: runs a candidate.
+        run: runs a candidate, under a strategy of its own if there is one.
         replay: names the run that failed.
         ran: what it gave.
         questions: how many candidates are run at the most.
@@ -73,6 +94,7 @@ def shrunk(
         return search.smallest
     _fewer_faults(search)
     _fewer_departures(search)
+    _fewer_switches(search)
     _lower_ranks(search)
     return search.smallest
 
@@ -128,6 +150,19 @@ def _shortest_beginning(search: _Search) -> None:
             high = middle
         else:
             low = middle + 1
+
+
+def _fewer_switches(search: _Search) -> None:
+    """Leave out one switch after the other, as what it is and not where it is."""
+    at = 0
+    while search.questions > 0:
+        switches = search.smallest[1].schedule.switches
+        if at >= len(switches):
+            return
+        # After one that could go, all others may.
+        at = (
+            0 if search.with_switches([*switches[:at], *switches[at + 1 :]]) else at + 1
+        )
 
 
 def _lower_ranks(search: _Search) -> None:

@@ -166,6 +166,11 @@ class Session:
 
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
+    @property
+    def ran(self) -> bool:
+        """Whether a turn of it ran or runs."""
+        return self.started or self.open is not None
+
     def apply(self, event: Event) -> None:
         """Change the state by one event.
 
