@@ -58,6 +58,8 @@ class Sending:
         self._runtime = runtime
         self._residency = residency
         self._inquiry = inquiry
+        # Of a child that a key names, how many calls wait for it.
+        self._callers: dict[str, int] = {}
 
     # -- starting ----------------------------------------------------------------------
 
@@ -200,6 +202,8 @@ class Sending:
                 begun(child, message)
         if accepted is not None:
             accepted.append(child)
+            if key is not None:
+                self._callers[child] = self._callers.get(child, 0) + 1
         if waits:
             await runtime.stored(message, ticket, key)
         return Started(child, message)
@@ -239,8 +243,9 @@ class Sending:
     ) -> Outcome[Any]:
         """Call a one-shot child and wait for its outcome.
 
-        A caller who is cancelled cancels the child, from its acceptance on: nobody else
-        will be told what became of it (A-051).
+        A caller who is cancelled cancels the child, from its acceptance on, unless
+        another one waits for it under the same key: nobody else will be told what
+        became of it (A-051).
         """
         runtime = self._runtime
         gate = runtime.gate
@@ -262,7 +267,10 @@ class Sending:
                 waits=False,
             )
             activation = runtime.forest.live.get(started.child_id)
-            ticket = gate.ticket if activation is None else activation.ticket
+            # Under a key that the store was asked for, the start is stored by now.
+            ticket = 0
+            if key is None or own:
+                ticket = gate.ticket if activation is None else activation.ticket
             if activation is not None:
                 # It asks nothing before its start is stored: one wait is enough.
                 lending = runtime.lending()
@@ -275,6 +283,9 @@ class Sending:
         except BaseException:
             await self._call_off(accepted)
             raise
+        finally:
+            if key is not None:
+                self._forget_caller(accepted)
         if activation is None:
             outcome = await self._inquiry.outcome(started.message_id)
             if outcome is None:
@@ -294,6 +305,13 @@ class Sending:
                 await self._call_off([activation.id])
                 raise
 
+    def _forget_caller(self, accepted: list[str]) -> None:
+        callers = self._callers
+        for child in accepted:
+            callers[child] -= 1
+            if not callers[child]:
+                del callers[child]
+
     async def _call_off(self, accepted: list[str]) -> None:
         """End what a call started, shielded and bounded; it is stored on return.
 
@@ -301,8 +319,9 @@ class Sending:
         where there is none, when `open` is left.
         """
         runtime = self._runtime
-        live = runtime.forest.live
-        started = [live[child] for child in accepted if child in live]
+        live, callers = runtime.forest.live, self._callers
+        alone = [child for child in accepted if callers.get(child, 1) <= 1]
+        started = [live[child] for child in alone if child in live]
         if not started:
             return
         with anyio.CancelScope(shield=True):

@@ -19,6 +19,7 @@ from typing import Any
 
 from .batch import additions
 from .bookmark import Bookmark
+from .canonical import digest_text
 from .codec import decode, decode_bookmark, encode, encode_bookmark
 from .errors import (
     CorruptLogError,
@@ -190,10 +191,14 @@ class _SqliteReading:
         )
         if not rows or type(rows[0][0]) is not str:
             return None
+        state = rows[0][0].partition("\n")[2]
+        if rows[0][0] != _signed(state):
+            return None
         try:
-            return decode_bookmark(rows[0][0])
+            bookmark = decode_bookmark(state)
         except (CorruptLogError, UnsupportedLogError):
             return None
+        return bookmark if bookmark.header.session == session else None
 
     def usage(self, session: str) -> tuple[Usage, Usage]:
         """A session's own usage and that of its subtree, itself included.
@@ -219,6 +224,14 @@ class _SqliteReading:
     def _ask(self, query: str, *arguments: object) -> list[Any]:
         with translated(self.path, "read"):
             return self._reading().execute(query, arguments).fetchall()
+
+
+def _signed(state: str) -> str:
+    """The text of a bookmark behind its digest.
+
+    What is wrong in a log does not fit together; a state has nothing that would show.
+    """
+    return f"{digest_text(state)}\n{state}"
 
 
 def _event(text: str, place: int, session: str) -> Event:
@@ -314,7 +327,7 @@ class SqliteStore(_SqliteReading):
             found = additions(batch)
             bodies = [encode(entry.event) for entry in batch.entries]
             states = {
-                session: encode_bookmark(bookmark)
+                session: _signed(encode_bookmark(bookmark))
                 for session, bookmark in batch.bookmarks.items()
             }
             with translated(self.path, "written"), transaction(connection):

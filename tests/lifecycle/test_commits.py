@@ -350,6 +350,35 @@ async def test_lookup_fails_only_when_the_store_cannot_be_reached_again(
             assert await sup.lookup(scout.id, "k") is None
 
 
+@pytest.mark.case("R-186", "A-125")
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize(
+    ("spare", "found"),
+    [(1, "the start"), (2, "cancelled"), (3, "storage-failed"), (4, "yes")],
+)
+async def test_a_call_whose_commit_fails_tells_what_is_known(
+    key: str | None, spare: int, found: str, stage: Stage
+) -> None:
+    """A key makes no difference: of a start that is stored nothing is unknown."""
+    store = FailingStore()
+    stage.use(store)
+    stage.whole = False
+    model = ScriptedModel({"oracle": [step(calls=[call("reply", value="yes")])]})
+    store.failing, store.spare = "before", spare
+    with left_with(ramet.PersistenceUnavailableError):
+        async with stage.open(model) as sup:
+            root = await sup.start_root(LEAD, interactive=True)
+            told: Any = None
+            try:
+                outcome = await sup.call(root, ORACLE, "well?", key=key)
+                told = outcome.value or outcome.cause
+                if told == "drain":
+                    told = outcome.status
+            except ramet.SendUnknownError:
+                told = "the start"
+            assert told == found
+
+
 @pytest.mark.case("R-186", "R-070")
 async def test_nobody_waits_for_ever_when_a_commit_has_failed(stage: Stage) -> None:
     store = FailingStore()

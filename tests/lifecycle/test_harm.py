@@ -174,6 +174,39 @@ async def test_a_cancel_by_id_that_meets_a_resume_is_not_lost(stored: Stage) -> 
             assert sup.agent(scout.id) is None
 
 
+@pytest.mark.case("A-051", "A-058")
+async def test_who_gives_up_a_call_ends_it_only_when_nobody_else_waits(
+    stage: Stage,
+) -> None:
+    hold = Gate()
+    answer = step(calls=[call("reply", value="yes")], hold=hold)
+    model = ScriptedModel({"scout": [answer, answer]})
+    told: list[str] = []
+    async with stage.open(model) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+
+        async def ask(key: str) -> None:
+            outcome = await sup.call(root, SCOUT, "well?", key=key)
+            told.append(outcome.status)
+
+        async with anyio.create_task_group() as group:
+            with anyio.CancelScope() as gives_up:
+                async with anyio.create_task_group() as impatient:
+                    group.start_soon(ask, "shared")
+                    await hold.reached()
+                    impatient.start_soon(ask, "shared")
+                    impatient.start_soon(ask, "alone")
+                    await hold.reached(2)
+                    gives_up.cancel()
+            (scout,) = await sup.children(root.id, limit=1)
+            assert scout.state == "running"
+            hold.open()
+        assert told == ["completed"]
+        states = [one.state for one in await sup.children(root.id)]
+        assert states == ["gone", "gone"]
+        assert (await sup.call(root, SCOUT, "well?", key="alone")).status == "cancelled"
+
+
 @pytest.mark.case("R-265")
 async def test_cancels_of_a_session_and_of_its_parent_meet_its_resume() -> None:
     """What is below a session is loaded and written under latches of its own."""

@@ -187,6 +187,8 @@ async def test_a_bookmark_that_cannot_be_read_is_as_none(
         "update bookmark set state = '{'",
         "update bookmark set state = x'00'",
         'update bookmark set state = replace(state, \'"v":"1.\', \'"v":"9.\')',
+        "update bookmark set state = replace(state, '\"turn\":', '\"turn\":1')",
+        "update bookmark set state = replace(state, '\"seq\":', '\"seq\":-')",
         "update bookmark set seq = 100000",
         "delete from bookmark",
     ):
