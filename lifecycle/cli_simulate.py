@@ -7,12 +7,16 @@ a search goes on and when it has ended.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import inspect
 import json
+import math
 import shlex
+import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO, get_args
@@ -34,6 +38,7 @@ _FAULTS: dict[str, Faults | None] = {
     "none": NO_FAULTS,
     "every": EVERY_FAULT,
 }
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SOONEST_S = 0.1
 _LATEST_S = 5.0
 _BAR = 24
@@ -82,6 +87,13 @@ def add_parser(
         metavar="BOUND",
         help="every schedule with so many departures, instead of seeds",
     )
+    parser.add_argument(
+        "--for",
+        type=_seconds,
+        metavar="SECONDS",
+        dest="seconds",
+        help="stop after the run in which so much time has passed",
+    )
     parser.add_argument("--page", metavar="FILE.html", help="draw the first failure")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.set_defaults(func=_run)
@@ -94,6 +106,13 @@ def _positive(text: str) -> int:
     return number
 
 
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError("it must be above 0")
+    return number
+
+
 def _bound(text: str) -> int:
     number = int(text)
     if number < 0:
@@ -103,25 +122,13 @@ def _bound(text: str) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     scenario = _scenario(arguments.scenario)
-    progress = _Progress(sys.stderr)
-    if arguments.explore is not None:
-        report = explore(
-            scenario,
-            backend=arguments.backend,
-            bound=arguments.explore,
-            store=arguments.store,
-            progress=progress.show,
-        )
-    else:
-        report = simulate(
-            scenario,
-            seeds=range(arguments.first, arguments.first + arguments.seeds),
-            backend=arguments.backend,
-            replay=arguments.replay,
-            faults=_FAULTS[arguments.faults],
-            store=arguments.store,
-            progress=progress.show,
-        )
+    progress = _Progress(sys.stderr, arguments.seconds)
+    stopped = ""
+    with progress.asked_to_stop():
+        try:
+            report = _search(scenario, arguments, progress)
+        except _StoppedError as error:
+            report, stopped = error.report, str(error)
     progress.stop(report)
     if arguments.page is not None and report.failures:
         title = f"{report.scenario}: {report.failures[0].law}"
@@ -130,8 +137,32 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(_document(report), ensure_ascii=False))
     else:
-        _tell(report, arguments)
-    return 0 if report.ok else 1
+        _tell(report, arguments, stopped)
+    if progress.signal is not None:
+        return 128 + progress.signal
+    return 0 if report.ok and not report.unmet else 1
+
+
+def _search(
+    scenario: Scenario, arguments: argparse.Namespace, progress: _Progress
+) -> SimulationReport:
+    if arguments.explore is not None:
+        return explore(
+            scenario,
+            backend=arguments.backend,
+            bound=arguments.explore,
+            store=arguments.store,
+            progress=progress.show,
+        )
+    return simulate(
+        scenario,
+        seeds=range(arguments.first, arguments.first + arguments.seeds),
+        backend=arguments.backend,
+        replay=arguments.replay,
+        faults=_FAULTS[arguments.faults],
+        store=arguments.store,
+        progress=progress.show,
+    )
 
 
 # -- the scenario ----------------------------------------------------------------------
@@ -156,8 +187,10 @@ def _scenario(named: str | None) -> Scenario:
         return next(iter(found.values()))
     if not found:
         raise UsageError(f"{path} has no `async def scenario(world)`")
+    names = ", ".join(found)
     raise UsageError(
-        f"{path} has several scenarios, name one: {path}:{next(iter(found))}"
+        f"{path} has several scenarios, name one, as {path}:{next(iter(found))}; it"
+        f" has: {names}"
     )
 
 
@@ -207,10 +240,24 @@ def _takes_a_world(value: Any, module: ModuleType) -> bool:
 # -- what is shown ---------------------------------------------------------------------
 
 
-class _Progress:
-    """One line on standard error: a bar at a terminal, else now and then a line."""
+class _StoppedError(Exception):
+    """Carries what a search had found when it was stopped; its text says why."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, why: str, report: SimulationReport) -> None:
+        super().__init__(why)
+        self.report = report
+
+
+class _Progress:
+    """One line on standard error: a bar at a terminal, else now and then a line.
+
+    It also stops the search after a run, when somebody asked for that or the time is
+    over; who asks a second time ends the process.
+    """
+
+    def __init__(self, stream: TextIO, seconds: float | None = None) -> None:
+        self._until = None if seconds is None else time.monotonic() + seconds
+        self.signal: int | None = None
         self._stream = stream
         self._terminal = stream.isatty()
         self._shown = 0.0
@@ -218,6 +265,10 @@ class _Progress:
     def show(self, report: SimulationReport) -> None:
         """Show how far it is, if the last time is not just now."""
         now = time.monotonic()
+        if self.signal is not None:
+            raise _StoppedError("it was interrupted", report)
+        if self._until is not None and now >= self._until:
+            raise _StoppedError("its time is over", report)
         rest = _SOONEST_S if self._terminal else _LATEST_S
         if self._shown == 0.0 and not self._terminal:
             self._shown = now
@@ -228,6 +279,24 @@ class _Progress:
         begin = "\r" if self._terminal else ""
         print(f"{begin}{self._line(report)}", end=end, file=self._stream, flush=True)
 
+    @contextlib.contextmanager
+    def asked_to_stop(self) -> Iterator[None]:
+        """A block in which the first signal is kept for the end of a run."""
+        before = {one: signal.getsignal(one) for one in _SIGNALS}
+
+        def note(number: int, frame: object) -> None:
+            self.signal = number
+            for one in _SIGNALS:
+                signal.signal(one, signal.SIG_DFL)
+
+        for one in _SIGNALS:
+            signal.signal(one, note)
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
     def stop(self, report: SimulationReport) -> None:
         """Take the bar away."""
         if self._terminal and self._shown:
@@ -237,7 +306,7 @@ class _Progress:
     @staticmethod
     def _line(report: SimulationReport) -> str:
         rate = report.runs / report.seconds if report.seconds else 0.0
-        told = f"{rate:.0f} a second, {len(report.failures)} failed "
+        told = f"{rate:.0f} a second by the clock, {len(report.failures)} failed "
         if report.planned is None:
             return f"{report.runs} runs, {told}"
         done = _BAR * report.runs // report.planned
@@ -245,19 +314,38 @@ class _Progress:
         return f"[{bar}] {report.runs} of {report.planned} seeds, {told}"
 
 
-def _tell(report: SimulationReport, arguments: argparse.Namespace) -> None:
+def _tell(
+    report: SimulationReport, arguments: argparse.Namespace, stopped: str
+) -> None:
     """What a person reads at the end."""
     head, *_ = str(report).splitlines()
     print(head)
+    if stopped:
+        print(f"{stopped}: this is what was found until then")
+    known: dict[str, list[str]] = {}
     for failure in report.failures:
-        print(f"\n{visible(str(failure))}")
+        known.setdefault(failure.law, []).append(failure.replay)
+        if len(known[failure.law]) == 1:
+            print(f"\n{visible(str(failure))}")
+    for law, (_, *others) in known.items():
+        if others:
+            print(f"\nalso broken, and not shrunk: {visible(law)}")
+            print(f"by: {', '.join(others)}")
+    if not stopped and report.planned is not None and report.runs < report.planned:
+        print(f"\nit looks no further after {len(report.failures)} failures")
+    if report.unmet:
+        print(
+            f"{report.unmet} departures of the replay did not come up: it is of another"
+            " backend, store or release, or the program has changed"
+        )
     if report.failures:
         first = report.failures[0]
         print(f"\n{visible(first.trace.text())}")
         if arguments.replay is None:
             print(f"\nagain: {_again(first, arguments)}")
-    elif arguments.explore is not None and not report.exhausted:
-        print("not every schedule within the bound was tried")
+    elif arguments.explore is not None:
+        every = "every" if report.exhausted else "not every"
+        print(f"{every} schedule within the bound was tried")
 
 
 def _again(failure: Failure, arguments: argparse.Namespace) -> str:
@@ -287,6 +375,7 @@ def _document(report: SimulationReport) -> dict[str, Any]:
         "seconds": round(report.seconds, 3),
         "runs_per_processor_second": round(report.per_second, 1),
         "exhausted": report.exhausted,
+        "unmet": report.unmet,
         "digest": report.digest,
         "failures": [
             {

@@ -136,6 +136,7 @@ class _Search:
                 faults,
                 ran.detail,
                 Trace(ran.order, ran.notes, ran.law),
+                "steps" in ran.plan.drawn or "threaded" in ran.plan.drawn,
             )
         )
 
@@ -196,7 +197,11 @@ def simulate(
 
         strategy = FifoStrategy() if fifo else None
         run = partial(run_one, found, backend, named, strategy=strategy)
-        if not search.take(named, run(), run):
+        ran = run()
+        went = ran.schedule.departures
+        for at, rank in (named.departures or {}).items():
+            search.report.unmet += went.get(at) != rank
+        if not search.take(named, ran, run):
             break
     return search.done()
 

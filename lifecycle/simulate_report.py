@@ -35,6 +35,7 @@ class Failure:
         faults: what of the seed's plan is still in it.
         detail: where it was, if that is known.
         trace: everything that happened in it.
+        timings: whether the store takes as long as the seed says; else it is quick.
     """
 
     seed: int
@@ -44,13 +45,17 @@ class Failure:
     faults: tuple[str, ...]
     detail: str
     trace: Trace
+    timings: bool = False
 
     def __str__(self) -> str:
         met = ", ".join(name.removesuffix("_s") for name in self.faults)
-        met = met.replace("_", " ") or "no fault"
+        met = met.replace("_", " ") or "no fault of the seed"
+        if self.timings:
+            met = f"{met}, with the timings of seed {self.seed}"
+        count = f"{self.departures} departure{'s' * (self.departures != 1)}"
         lines = [
             f"seed {self.seed} broke: {self.law}",
-            f"schedule: {self.departures} departures from the plain order, {met}",
+            f"schedule: {count} from the plain order, {met}",
             f"replay: {self.replay}",
         ]
         return "\n".join([*lines, self.detail] if self.detail else lines)
@@ -71,6 +76,8 @@ class SimulationReport:
         exhausted: whether `explore` tried every schedule within its bound.
         digest: stands for every event of every run.
         failures: the runs that broke a law.
+        unmet: of a replay, how many of its departures did not come up: it was found on
+            another backend or store, by another release, or in another program.
     """
 
     scenario: str
@@ -86,6 +93,7 @@ class SimulationReport:
     exhausted: bool = False
     digest: str = ""
     failures: list[Failure] = attrs.field(factory=list)
+    unmet: int = 0
 
     @property
     def ok(self) -> bool:
@@ -113,9 +121,9 @@ class SimulationReport:
     def __str__(self) -> str:
         broken = f"{len(self.failures)} failed" if self.failures else "none failed"
         head = (
-            f"{self.scenario} on {self.backend} ({self.store}): {self.runs} runs,"
-            f" {broken}; {self.per_second:.0f} runs a processor second, each played"
-            f" to its end and judged; {self.steps} steps, {self.events} events,"
-            f" {self.requests} requests"
+            f"{self.scenario} on {self.backend} ({self.store}): {self.runs} runs in"
+            f" {self.seconds:.1f} s, {broken}; {self.per_second:.0f} runs a processor"
+            f" second, each played to its end and judged; {self.steps} steps,"
+            f" {self.events} events, {self.requests} requests"
         )
         return "\n".join([head, *(f"\n{failure}" for failure in self.failures)])
