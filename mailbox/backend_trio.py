@@ -54,6 +54,7 @@ class TrioBackend:
         """Raises in a task that has been cancelled."""
         return trio.lowlevel.checkpoint_if_cancelled
 
+    @protected
     def spawn(self, function: Callable[..., Awaitable[None]], *arguments: Any) -> None:
         """Start a task in the nursery, in a context of its own."""
         self._running += 1
@@ -73,6 +74,7 @@ class TrioBackend:
         run: Any = self._run
         self._context.run(self._start_soon, run, function, arguments, first)
 
+    @protected
     async def _run(
         self,
         function: Callable[..., Awaitable[None]],
@@ -89,7 +91,6 @@ class TrioBackend:
                 last, self._last = self._last, None
                 last()
 
-    @protected
     async def _let_others_go_first(self) -> None:
         """Start what was spawned with this task, one step later.
 
