@@ -85,6 +85,7 @@ def run_held(
     held = Held(schedule)
     result: list[T] = []
     caught: BaseException | None = None
+    broken: StuckError | HookLostError | None = None
 
     async def bounded() -> None:
         with anyio.CancelScope() as scope:
@@ -96,15 +97,18 @@ def run_held(
         with _without_threads():
             _RUN[backend](bounded, held)
     except BaseException as error:
-        if held.stuck is None:
+        if isinstance(error, HookLostError):
+            broken = HookLostError(*error.args)
+        elif held.stuck is None:
             raise
         caught = error
     if held.stuck is not None:
-        stuck = StuckError(held.stuck.kind, held.stuck.text)
+        broken = StuckError(held.stuck.kind, held.stuck.text)
+    if broken is not None:
         with in_silence():
             held.forget()
             del caught
-        raise stuck
+        raise broken
     if not held.asked:
         raise HookLostError(
             f"the loop of {backend} ran, but never asked who goes next: its scheduling"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from random import Random
 from typing import Any
 
@@ -22,6 +23,16 @@ __all__ = ["run_trio"]
 
 _ROUND = 16
 """Steps until trio gets to look at files and signals."""
+
+_NAMES = (
+    "_r",
+    "_ALLOW_DETERMINISTIC_SCHEDULING",
+    "GLOBAL_RUN_CONTEXT",
+    "Runner.runq",
+    "Runner.deadlines",
+    "Deadlines.next_deadline",
+)
+"""What all this stands on, in the module of trio that runs tasks."""
 
 
 class _Dice(Random):
@@ -69,9 +80,12 @@ class _Hook(trio.abc.Instrument):
 
         Raises:
             StuckError: the run is broken off; what an instrument raises ends no loop.
+            HookLostError: trio did not run what the batch was filled up with.
         """
         if self._failed is not None:
             raise self._failed
+        if self._batch:
+            raise _lost("runs a batch otherwise than until it is empty")
         self._batch = batch
         self._left = _ROUND
         self._now = self._clock.current_time()
@@ -109,14 +123,9 @@ def _held_by(held: Held, clock: trio.testing.MockClock) -> Iterator[_Hook]:
     from trio._core import _run
 
     run: Any = _run
-    names = ("_r", "_ALLOW_DETERMINISTIC_SCHEDULING", "GLOBAL_RUN_CONTEXT")
-    missing = [name for name in names if not hasattr(run, name)]
+    missing = [name for name in _NAMES if not _has(run, name)]
     if missing:
-        raise HookLostError(
-            f"trio {trio.__version__} has no {', '.join(missing)} in trio._core._run,"
-            " on which its schedule is held to a seed; use another release of it, or"
-            " mend lifecycle/held_trio.py"
-        )
+        raise _lost(f"has no {', '.join(missing)} in trio._core._run")
     dice = _Dice(0)
     dice.hook = hook = _Hook(held, clock, run.GLOBAL_RUN_CONTEXT)
     before = run._r, run._ALLOW_DETERMINISTIC_SCHEDULING
@@ -133,4 +142,24 @@ def run_trio(function: Callable[[], Awaitable[None]], held: Held) -> None:
     held.event = trio.Event
     with _held_by(held, clock) as hook:
         options = {"clock": clock, "instruments": [hook]}
-        anyio.run(function, backend="trio", backend_options=options)
+        try:
+            anyio.run(function, backend="trio", backend_options=options)
+        except trio.TrioInternalError as error:
+            if isinstance(error.__cause__, HookLostError):
+                raise error.__cause__ from None
+            raise
+
+
+def _has(run: Any, name: str) -> bool:
+    try:
+        attrgetter(name)(run)
+    except AttributeError:
+        return False
+    return True
+
+
+def _lost(what: str) -> HookLostError:
+    return HookLostError(
+        f"trio {trio.__version__} {what}, on which its schedule is held to a seed; use"
+        " another release of it, or mend lifecycle/held_trio.py"
+    )

@@ -38,6 +38,7 @@ _AROUND = ("judge", "opening", "recovery", "run", "world")
 
 FRAMEWORK = (
     contextlib.__file__,
+    str(_HERE / "pytest_plugin.py"),
     *(str(_HERE / name) for name in _LOOPS),
     *(str(_HERE / f"simulate_{name}.py") for name in _AROUND),
 )

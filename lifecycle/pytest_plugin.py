@@ -16,16 +16,17 @@ import pytest
 __all__ = ["pytest_configure", "pytest_itemcollected", "supervisor", "world"]
 
 _MARK = "simulate"
-_OPTIONS = frozenset(("seeds", "backend", "store", "faults", "bound"))
+_OPTIONS = frozenset(("seeds", "backend", "store", "faults", "bound", "replay"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     config.addinivalue_line(
         "markers",
-        "simulate(seeds=100, backend=None, store=None, faults=None, bound=None): run an"
-        " async test of a `world` for each seed, or under every schedule within a"
-        " bound, on both backends if none is named",
+        "simulate(seeds=100, backend=None, store=None, faults=None, bound=None,"
+        " replay=None): run an async test of a `world` for each seed, or under every"
+        " schedule within a bound, or as a report names one run; on both backends if"
+        " none is named",
     )
 
 
@@ -64,6 +65,7 @@ def _searched(
 ) -> None:
     """Run the search that a marker asks for, and raise what it found."""
     from .fault_plan import Faults
+    from .laws_log import LawBrokenError
     from .simulate import explore, simulate
     from .simulate_run import Scenario
     from .simulate_world import World
@@ -86,10 +88,14 @@ def _searched(
     found = Scenario(scenario, name, store=store, faults=faults or Faults())
     backend = options.get("backend")
     for one in ("asyncio", "trio") if backend is None else (backend,):
-        if options.get("bound") is not None:
+        if options.get("replay") is not None:
+            report = simulate(found, replay=options["replay"], backend=one)
+        elif options.get("bound") is not None:
             report = explore(found, backend=one, bound=options["bound"])
         else:
             seeds = options.get("seeds", 100)
             listed = range(seeds) if isinstance(seeds, int) else seeds
             report = simulate(found, seeds=listed, backend=one, most_failures=1)
-        report.check()
+        if not report.ok:
+            drawn = report.failures[0].trace.text()
+            raise LawBrokenError(f"{report}\n\n{drawn}")

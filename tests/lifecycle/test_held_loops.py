@@ -17,6 +17,7 @@ from anyio.lowlevel import checkpoint
 
 from ramet.lifecycle.held import Held, StuckError
 from ramet.lifecycle.held_loops import BackendName, let_pass, run_held
+from ramet.lifecycle.held_trio import _NAMES, _Dice
 from ramet.lifecycle.schedules import (
     PriorityStrategy,
     Schedule,
@@ -272,14 +273,26 @@ def test_what_the_function_raises_comes_out(backend: BackendName) -> None:
         run_seeded(fail, backend=backend, seed=1)
 
 
-@pytest.mark.parametrize(
-    "name", ["_r", "_ALLOW_DETERMINISTIC_SCHEDULING", "GLOBAL_RUN_CONTEXT"]
-)
+@pytest.mark.parametrize("name", _NAMES)
 def test_a_private_name_of_trio_that_is_gone_is_told(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(f"trio._core._run.{name}")
     with pytest.raises(HookLostError, match=f"has no {name}"):
+        run_seeded(steps, backend="trio", seed=1)
+
+
+def test_a_loop_that_leaves_something_of_a_batch_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def shuffle(self: _Dice, x: Any) -> None:
+        """As in a trio that goes through a copy."""
+        copy = list(x)
+        self.hook.begin(copy)
+        x[:] = copy
+
+    monkeypatch.setattr(_Dice, "shuffle", shuffle)
+    with pytest.raises(HookLostError, match="otherwise than until it is empty"):
         run_seeded(steps, backend="trio", seed=1)
 
 

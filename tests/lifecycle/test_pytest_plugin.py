@@ -27,6 +27,13 @@ def test_each_seed_was_run_and_the_first_twice() -> None:
     assert RUNS == [0, 0, 1, 2, 3, 4]
 
 
+@pytest.mark.simulate(replay="7:1=1:all", backend="asyncio")
+async def test_one_run_that_a_report_names(world: World) -> None:
+    assert world.seed == 7
+    async with world.open(specs=[LEAD]) as supervisor:
+        await supervisor.start_root(LEAD, interactive=True)
+
+
 @pytest.mark.simulate(bound=1)
 @pytest.mark.parametrize("count", [1, 2])
 async def test_a_marked_test_may_have_other_arguments(world: World, count: int) -> None:
@@ -78,7 +85,8 @@ def test_a_broken_law_fails_the_test_and_says_how_to_see_it_again(
     result = pytester.runpytest_subprocess(*options)
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["*seed 0 broke: mine is broken*", "*replay: 0::all*"])
-    result.stdout.fnmatch_lines(["*takes only backend, bound, faults, seeds, store*"])
+    result.stdout.fnmatch_lines(["*== BROKEN: mine is broken*"])
+    result.stdout.fnmatch_lines(["*takes only backend, bound, faults, replay, seeds*"])
 
 
 def test_the_face_has_no_plugin_in_it() -> None:
