@@ -101,6 +101,8 @@ class _Hook(trio.abc.Instrument):
         """Put the one that goes next into the batch, unless something else is due."""
         queue = self._queue
         self._left -= 1
+        # The clock stands still, but a test may have moved it.
+        self._now = self._clock.current_time()
         if not queue or self._left < 0 or self._deadline() <= self._now:
             return
         try:
