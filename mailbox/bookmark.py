@@ -21,7 +21,15 @@ from .message import (
 )
 from .session import Returned, Session, Untold
 
-__all__ = ["MEANING", "Bookmark", "Held", "bookmark_of", "is_due", "session_of"]
+__all__ = [
+    "MEANING",
+    "Bookmark",
+    "Held",
+    "bookmark_of",
+    "is_due",
+    "is_small",
+    "session_of",
+]
 
 MEANING = 1
 """The version of the fold: whoever changes what an event means to a state raises it."""
@@ -34,6 +42,13 @@ SHARE = 4
 
 So what is written for bookmarks is, over a long time, at most so many entries of the
 transcript for each event.
+"""
+
+
+MOST_CHARACTERS = 2_000_000
+"""A transcript with more is not put aside: to write it would hold up every commit.
+
+It is more than a model reads at once, so that a longer one is compacted soon.
 """
 
 
@@ -79,6 +94,20 @@ def is_due(session: Session) -> bool:
     """Whether enough has happened since the last bookmark for another one."""
     added = session.seq - session.mark
     return added >= LEAST_EVENTS and added * SHARE >= len(session.transcript)
+
+
+def is_small(session: Session) -> bool:
+    """Whether its transcript is short enough to be put aside."""
+    count = 0
+    for entry in session.transcript:
+        if isinstance(entry, UserMessage):
+            count += sum(map(len, entry.blocks))
+        elif isinstance(entry, AssistantMessage):
+            count += len(entry.text)
+            count += sum([len(call.arguments) for call in entry.calls])
+        else:
+            count += sum([len(result.content) for result in entry.results])
+    return count <= MOST_CHARACTERS
 
 
 def bookmark_of(session: Session) -> Bookmark:

@@ -102,8 +102,7 @@ class Session:
     `began_at` is when the first turn opened, in milliseconds since 1970; `None`: none
     has, and the agent may still wait for its place.
     `started` is whether a turn ran: one that a deadline for starts ended never did.
-    `mark` is the `seq` of the last bookmark that the store was given: no part of the
-    state.
+    `mark` is the `seq` at which the last bookmark was due: no part of the state.
     """
 
     __slots__ = (

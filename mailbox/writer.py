@@ -18,7 +18,7 @@ from typing import Any
 
 from .backend import Backend
 from .backend_trio import protected
-from .bookmark import Bookmark, bookmark_of, is_due
+from .bookmark import Bookmark, bookmark_of, is_due, is_small
 from .errors import SendUnknownError
 from .events import Event
 from .samples import Samples
@@ -240,7 +240,8 @@ class Gate:
         bookmarks: dict[str, Bookmark] = {}
         for name, session in touched.items():
             if is_due(session):
-                bookmarks[name] = bookmark_of(session)
+                if is_small(session):
+                    bookmarks[name] = bookmark_of(session)
                 session.mark = session.seq
         return Batch(
             self.holder,

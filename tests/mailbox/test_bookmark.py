@@ -14,7 +14,14 @@ import pytest
 from ramet import Call, CorruptLogError, UnsupportedLogError, UsageError
 from ramet.lifecycle.contract_bookmarks import sample_bookmark
 from ramet.mailbox import bookmark as bookmarks
-from ramet.mailbox.bookmark import Bookmark, bookmark_of, is_due, session_of
+from ramet.mailbox.bookmark import (
+    MOST_CHARACTERS,
+    Bookmark,
+    bookmark_of,
+    is_due,
+    is_small,
+    session_of,
+)
 from ramet.mailbox.codec import decode_bookmark, encode_bookmark
 from ramet.mailbox.events import (
     Accepted,
@@ -27,6 +34,12 @@ from ramet.mailbox.events import (
     Told,
     TurnEnded,
     TurnOpened,
+)
+from ramet.mailbox.message import (
+    AssistantMessage,
+    CallResult,
+    ToolMessage,
+    UserMessage,
 )
 from ramet.mailbox.session import Session, fold
 
@@ -119,6 +132,25 @@ def test_each_event_pays_for_a_bounded_part_of_the_bookmarks() -> None:
             session.mark = session.seq
     assert session.mark
     assert written <= bookmarks.SHARE * session.seq
+
+
+@pytest.mark.parametrize("kind", ["user", "text", "call", "result"])
+def test_a_transcript_beyond_what_a_model_reads_is_not_put_aside(kind: str) -> None:
+    def long(count: int) -> Session:
+        call = Call("look", "x" * count if kind == "call" else "", "c1")
+        entry: UserMessage | AssistantMessage | ToolMessage
+        if kind == "user":
+            entry = UserMessage("m", "tell", "host", ("x" * (count - 1), "x"))
+        elif kind == "result":
+            entry = ToolMessage((call,), (CallResult("x" * count),))
+        else:
+            entry = AssistantMessage("x" * count if kind == "text" else "", (call,))
+        session = Session()
+        session.transcript.append(entry)
+        return session
+
+    assert is_small(long(MOST_CHARACTERS))
+    assert not is_small(long(MOST_CHARACTERS + 1))
 
 
 def test_a_bookmark_is_one_object_and_comes_back_equal() -> None:
