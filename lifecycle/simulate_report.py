@@ -72,7 +72,9 @@ class SimulationReport:
         runs: how many runs it made, without those of shrinking.
         planned: how many it is to make, if that is known.
         steps: of all runs together; so with `events` and `requests`.
-        seconds: how long it took, and `processor_s` of the processor's time.
+        seconds: how long it took, with all that belongs to it.
+        processor_s: the processor's time for these runs, without that for running
+            failures again and shrinking them.
         exhausted: whether `explore` tried every schedule within its bound.
         digest: stands for every event of every run.
         failures: the runs that broke a law.
@@ -104,8 +106,8 @@ class SimulationReport:
     def per_second(self) -> float:
         """Runs for each second of one processor's time.
 
-        A run counts once, from the opening of its world to the last judgement.  The
-        time counts whatever it is spent on: second runs and shrinking too.
+        A run is a whole one: its world is made, it is played to its end, recovered if
+        the seed says so, judged by every law, and its trace has a digest.
         """
         return self.runs / self.processor_s if self.processor_s else 0.0
 

@@ -8,18 +8,26 @@ order.  Whether a candidate fails is asked by running it; the questions are boun
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 import attrs
 
-from .schedules import Departures, Strategy, SwitchingStrategy, Turn
+from .schedules import (
+    DepartingStrategy,
+    Departures,
+    Strategy,
+    SwitchingStrategy,
+)
 from .simulate_run import Ran, Replay
 
 __all__ = ["kind_of", "shrunk"]
 
 Run: TypeAlias = Callable[[Replay, "Strategy | None"], Ran]
 """Runs what is named, under the strategy that it names or another one."""
+
+_BEYOND = 3
+"""How far behind the second of two departures one is tried for both."""
 
 _ID = re.compile(r"\b[a-z][0-9a-hjkmnp-tv-z]{18}\b|\d{2,}")
 
@@ -49,10 +57,10 @@ class _Search:
         self.smallest = candidate, ran
         return True
 
-    def with_switches(self, switches: Sequence[tuple[Turn, int]]) -> bool:
-        """Ask about other switches; keeps the run if it departs less often."""
+    def departs_less(self, strategy: Strategy) -> bool:
+        """Ask about a strategy; keeps the run if it departs less often."""
         replay, smallest = self.smallest
-        ran = self._ask(replay, SwitchingStrategy(dict(switches)))
+        ran = self._ask(replay, strategy)
         if ran is None:
             return False
         departures = ran.schedule.departures
@@ -76,7 +84,7 @@ class _Search:
 
 
 def shrunk(
-    run: Run, replay: Replay, ran: Ran, *, questions: int = 400
+    run: Run, replay: Replay, ran: Ran, *, questions: int = 600
 ) -> tuple[Replay, Ran]:
     """A smaller run that breaks the same law, or the same one.
 
@@ -94,7 +102,8 @@ def shrunk(
         return search.smallest
     _fewer_faults(search)
     _fewer_departures(search)
-    _fewer_switches(search)
+    while _fewer_switches(search) or _one_for_two(search):
+        pass
     _lower_ranks(search)
     return search.smallest
 
@@ -152,17 +161,28 @@ def _shortest_beginning(search: _Search) -> None:
             low = middle + 1
 
 
-def _fewer_switches(search: _Search) -> None:
-    """Leave out one switch after the other, as what it is and not where it is."""
-    at = 0
-    while search.questions > 0:
-        switches = search.smallest[1].schedule.switches
-        if at >= len(switches):
-            return
-        # After one that could go, all others may.
-        at = (
-            0 if search.with_switches([*switches[:at], *switches[at + 1 :]]) else at + 1
-        )
+def _fewer_switches(search: _Search) -> bool:
+    """Leave out one switch, as what it is and not where it is; says if one could go."""
+    switches = search.smallest[1].schedule.switches
+    for at in range(len(switches)):
+        kept = dict([*switches[:at], *switches[at + 1 :]])
+        if search.departs_less(SwitchingStrategy(kept)):
+            return True
+    return False
+
+
+def _one_for_two(search: _Search) -> bool:
+    """Put one departure in the place of two in a row; says if one could be."""
+    schedule = search.smallest[1].schedule
+    departures = sorted(schedule.departures.items())
+    for first in range(len(departures) - 1):
+        kept = dict([*departures[:first], *departures[first + 2 :]])
+        begin, end = departures[first][0], departures[first + 1][0] + _BEYOND
+        for at in range(begin, min(end, len(schedule.choices))):
+            for rank in range(1, schedule.choices[at].among):
+                if search.departs_less(DepartingStrategy({**kept, at: rank})):
+                    return True
+    return False
 
 
 def _lower_ranks(search: _Search) -> None:

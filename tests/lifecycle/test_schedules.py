@@ -11,6 +11,7 @@ from ramet.lifecycle.schedules import (
     PriorityStrategy,
     Schedule,
     Strategy,
+    SwitchingStrategy,
     WalkStrategy,
     strategy_for,
 )
@@ -52,9 +53,28 @@ def test_the_departures_of_any_schedule_give_it_again(seed: int) -> None:
         return schedule
 
     first = run(strategy_for(seed))
-    again = run(DepartingStrategy(first.departures))
-    assert again.choices == first.choices
-    assert first.steps == again.steps == 60
+    for strategy in (
+        DepartingStrategy(first.departures),
+        SwitchingStrategy(dict(first.switches)),
+    ):
+        again = run(strategy)
+        assert again.choices == first.choices
+        assert first.steps == again.steps == 60
+
+
+def test_a_switch_is_made_at_a_turn_of_whom_it_names_wherever_that_is() -> None:
+    strategy = SwitchingStrategy({(1, 1): 2, (2, 0): 3})
+    assert strategy.choose([1, 2], False) == 0
+    assert strategy.choose([2, 1], False) == 0
+    assert strategy.choose([1, 3, 2], True) == 2
+    assert strategy.choose([1, 2], True) == 0
+
+
+def test_who_is_in_no_order_is_put_in_line_by_number_before_it_ran() -> None:
+    schedule = Schedule(PlainStrategy())
+    assert schedule.choose([9, 2, 5]) == 1
+    assert schedule.choose([9, 5]) == 1
+    assert schedule.choose([9, 2]) == 0
 
 
 def test_who_goes_alone_is_no_choice() -> None:
