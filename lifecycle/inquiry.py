@@ -26,7 +26,7 @@ from ..mailbox.errors import (
 from ..mailbox.events import Accepted, Created, Event
 from ..mailbox.message import ASSIGNING
 from ..mailbox.session import Session
-from ..mailbox.store import Entry, Reader
+from ..mailbox.store import Entry, Reader, SessionRow
 from .activation import Activation
 from .current import current_activation, forbid_waiting_for
 from .observe import Gap
@@ -49,6 +49,7 @@ from .stream import LiveStream, LogStream
 __all__ = ["Inquiry"]
 
 _PAGE = 200
+_TRIES = 4
 
 
 def check_id(value: object, what: str) -> None:
@@ -148,7 +149,7 @@ class Inquiry:
             check_id(session_id, "session")
         runtime = self._runtime
         check_limit(limit)
-        rows = await runtime.storage.read(Reader.children, session_id, after, limit)
+        rows = await self._rows(Reader.children, session_id, after, limit)
         live = runtime.forest.live
         return [
             listing_of(
@@ -157,9 +158,36 @@ class Inquiry:
                 here=True,
                 running=frozenset(),
                 fault=runtime.faults.get(row.session),
+                ending=runtime.gate.undecided_in(row.session),
             )
             for row in rows
+            if row is not None
         ]
+
+    async def _rows(
+        self, method: Callable[..., Any], *arguments: Any
+    ) -> list[SessionRow | None]:
+        """One row or several, read anew where an end was stored meanwhile.
+
+        Who is not resident any more, and had no end in the store when it was read,
+        would else pass for one that a crash cut off.
+        """
+        runtime = self._runtime
+        gate, live = runtime.gate, runtime.forest.live
+        for _ in range(_TRIES):
+            began = gate.durable
+            found: Any = await runtime.storage.read(method, *arguments)
+            rows: list[SessionRow | None]
+            rows = found if isinstance(found, list) else [found]
+            doubtful = any(
+                row is not None
+                and row.summary.activation is not None
+                and row.session not in live
+                for row in rows
+            )
+            if not doubtful or began == gate.durable:
+                break
+        return rows
 
     async def descendants(
         self, session_id: str, after: str | None, limit: int
@@ -379,12 +407,15 @@ class Inquiry:
     async def line(self, session_id: str) -> Listing | None:
         """One session, as a listing shows it."""
         runtime = self._runtime
-        row = await runtime.storage.read(Reader.row, session_id)
+        (row,) = await self._rows(Reader.row, session_id)
         if row is None:
             return None
         live = runtime.forest.live.get(session_id)
         fault = runtime.faults.get(session_id)
-        return listing_of(row, live, here=True, running=frozenset(), fault=fault)
+        ending = runtime.gate.undecided_in(session_id)
+        return listing_of(
+            row, live, here=True, running=frozenset(), fault=fault, ending=ending
+        )
 
     async def usage(self, session_id: str) -> TreeUsage:
         """What a session spent, and what everything below it did too."""
@@ -422,7 +453,7 @@ class Inquiry:
         live = runtime.forest.live.get(session_id)
         if live is not None:
             return explain_session(live)
-        row = await runtime.storage.read(Reader.row, session_id)
+        (row,) = await self._rows(Reader.row, session_id)
         if row is None:
             return Explanation(session_id, "unknown", "no session has this id")
         try:
@@ -430,6 +461,8 @@ class Inquiry:
         except (CorruptLogError, IllegalEventError, UnsupportedLogError) as error:
             return Explanation(session_id, "unreadable", str(error))
         assert session is not None
+        if session.activation is not None and runtime.gate.undecided_in(session_id):
+            return Explanation(session_id, "closing", "its end is being stored")
         return explain_stored(row, session, here=True)
 
     def events(self, session_id: str | None, after: int) -> AsyncIterator[Entry | Gap]:

@@ -134,6 +134,7 @@ def listing_of(
     here: bool,
     running: frozenset[str],
     fault: str | None = None,
+    ending: bool = False,
 ) -> Listing:
     """A line from an index row.
 
@@ -143,6 +144,7 @@ def listing_of(
         here: whether this process is the writer.
         running: parents of which the page knows a live child.
         fault: why its log could not be read when that was last tried.
+        ending: whether its end is written, and not stored yet.
     """
     summary = row.summary
     if live is not None:
@@ -151,6 +153,8 @@ def listing_of(
     else:
         pending = summary.pending
         state = _stored_state(row, here=here, has_children=row.session in running)
+        if ending and state == "cut":
+            state = "closing"
     return Listing(
         row.session,
         row.parent,

@@ -66,6 +66,7 @@ class Gate:
         self._touched: dict[str, Session] = {}
         self._expected: dict[str, int] = {}
         self._flying: Sequence[Entry] = ()
+        self._aloft: dict[str, Session] = {}
         self._taken = 0
         self._began = 0.0
         self._now = _Waiting()
@@ -152,6 +153,11 @@ class Gate:
         """What is written and not durable yet, in commit order."""
         return [*self._flying, *self._pending]
 
+    def undecided_in(self, session_id: str) -> bool:
+        """Whether something of a session is written and not durable yet, and may be."""
+        aloft = session_id in self._touched or session_id in self._aloft
+        return aloft and self.failed is None
+
     def stop(self) -> None:
         """Let `run` return once everything written is stored."""
         self._stopping = True
@@ -211,6 +217,7 @@ class Gate:
     def _stored(self) -> list[Any]:
         """The batch in flight is durable: tell it; gives who is left to be woken."""
         entries, self._flying = self._flying, []
+        self._aloft = {}
         self.durable = self._taken
         self.commits += 1
         self.sizes.note(len(entries))
@@ -228,6 +235,7 @@ class Gate:
         """Take the pending list, whole."""
         self._flying, self._pending = self._pending, []
         touched, self._touched = self._touched, {}
+        self._aloft = touched
         expected, self._expected = self._expected, {}
         self._now, self._next = self._next, _Waiting()
         self._taken = self.ticket

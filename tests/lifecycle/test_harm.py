@@ -26,6 +26,7 @@ from ramet.mailbox.events import CallEnded, TurnEnded
 from ramet.mailbox.file_lock import lock_owner
 from ramet.testing import Gate, ScriptedModel, call, step
 from tests.lifecycle.stage import DIGGER, LEAD, SCOUT, Stage, gone, of, start
+from tests.lifecycle.stores import HeldStore
 
 pytestmark = pytest.mark.anyio
 
@@ -172,6 +173,26 @@ async def test_a_cancel_by_id_that_meets_a_resume_is_not_lost(stored: Stage) -> 
             await anyio.lowlevel.checkpoint()
             await sup.cancel(scout.id)
             assert sup.agent(scout.id) is None
+
+
+@pytest.mark.case("R-087")
+async def test_who_has_just_ended_is_not_listed_as_cut_off() -> None:
+    store = HeldStore()
+    async with ramet.open(store, model=ScriptedModel({"scout": [step("n")]})) as sup:
+        root = await sup.start_root(LEAD, interactive=True)
+        scout = await start(sup, root, SCOUT)
+        store.free.clear()
+        async with anyio.create_task_group() as group:
+            group.start_soon(sup.cancel, scout.id)
+            while sup.agent(scout.id) is not None:
+                await anyio.lowlevel.checkpoint()
+            (listed,) = await sup.children(root.id)
+            assert listed.state == "closing"
+            told = await sup.explain(scout.id)
+            assert (told.state, told.why) == ("closing", "its end is being stored")
+            store.free.set()
+        (listed,) = await sup.children(root.id)
+        assert listed.state == "gone"
 
 
 @pytest.mark.case("A-051", "A-058")
