@@ -235,11 +235,11 @@ class Gate:
         """Take the pending list, whole."""
         self._flying, self._pending = self._pending, []
         touched, self._touched = self._touched, {}
-        self._aloft = touched
         expected, self._expected = self._expected, {}
         self._now, self._next = self._next, _Waiting()
         self._taken = self.ticket
         self._began = self._backend.now()
+        self._aloft = touched
         epochs = {name: self.epochs.get(name, 1) for name in touched}
         summaries: dict[str, Summary] = {
             name: session.summary() for name, session in touched.items()
