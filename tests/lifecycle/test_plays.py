@@ -97,7 +97,7 @@ class Search:
 def test_no_play_breaks_a_law(
     backend: BackendName, full_sweeps: bool, remark: Callable[[str], None]
 ) -> None:
-    search = Search(backend).go(10_000 if full_sweeps else 800)
+    search = Search(backend).go(10_000 if full_sweeps else 500)
     remark(f"random plays on {backend}: {search.plays}")
     search.check()
 
@@ -106,7 +106,7 @@ def test_no_play_breaks_a_law(
 def test_no_play_breaks_a_law_on_sqlite(
     backend: BackendName, full_sweeps: bool
 ) -> None:
-    Search(backend, "sqlite").go(1500 if full_sweeps else 100).check()
+    Search(backend, "sqlite").go(1500 if full_sweeps else 60).check()
 
 
 # Plays that failed once.
