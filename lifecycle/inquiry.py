@@ -174,10 +174,10 @@ class Inquiry:
         """
         runtime = self._runtime
         gate, live = runtime.gate, runtime.forest.live
+        rows: list[SessionRow | None] = []
         for _ in range(_TRIES):
             began = gate.durable
             found: Any = await runtime.storage.read(method, *arguments)
-            rows: list[SessionRow | None]
             rows = found if isinstance(found, list) else [found]
             doubtful = any(
                 row is not None
