@@ -375,6 +375,8 @@ class Inquiry:
             return
         for one in await self._upwards(session_id):
             if await self._loading(one):
+                # A load that was given up, or refused, tells nobody: look again.
+                changed.tell()
                 return
         gate = runtime.gate
         undecided = gate.failed is not None or any(

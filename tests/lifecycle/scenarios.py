@@ -228,6 +228,32 @@ async def followup_against_cancel_of_an_absent_child(world: World) -> None:
             await supervisor.wait(sent)
 
 
+async def wait_against_a_resume_that_is_given_up(world: World) -> None:
+    """A wait that meets a load looks again once it is over, whatever came of it."""
+    family = Family(world)
+    async with world.open(specs=SPECS, model=held(family.gate, "scout")) as supervisor:
+        await family.begin()
+        kept = await supervisor.followup(family.root, family.child.id, "more")
+        supervisor.interrupt(family.child.id)
+        await family.child.wait_gone()
+        scope = anyio.CancelScope()
+
+        async def resume() -> None:
+            with scope:
+                await supervisor.resume(family.child.id)
+            again = supervisor.agent(family.child.id)
+            if again is not None:
+                again.release()
+
+        async def give_up() -> None:
+            await anyio.lowlevel.checkpoint()
+            scope.cancel()
+
+        waited, *_ = await world.race(lambda: supervisor.wait(kept), resume, give_up)
+        ended = isinstance(waited, (ramet.ParkedError, ramet.Outcome))
+        world.need(ended, "R-264 a wait ends", waited)
+
+
 async def cold_resume_against_crash(world: World) -> None:
     """The process is killed while a child is resumed; nothing stored is lost."""
     stored: list[str] = []
@@ -399,6 +425,7 @@ PAIRS = (
     followup_against_dispose,
     two_followups_to_an_absent_child,
     followup_against_cancel_of_an_absent_child,
+    wait_against_a_resume_that_is_given_up,
     cold_resume_against_crash,
     reply_against_cancel,
     interrupt_against_tell,

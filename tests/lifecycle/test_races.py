@@ -27,7 +27,7 @@ def test_no_schedule_of_a_race_breaks_a_law(
     scenario: ScenarioFunction, backend: BackendName, full_sweeps: bool
 ) -> None:
     bound = 2 if full_sweeps else 1
-    report = explore(scenario, backend=backend, bound=bound, most=2500)
+    report = explore(scenario, backend=backend, bound=bound, most=5000)
     report.check()
     assert report.exhausted
 
