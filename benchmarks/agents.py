@@ -14,7 +14,14 @@ from functools import partial
 
 import anyio
 import anyio.lowlevel
-from bare import Bare, Mailbox
+from bare import Bare
+from bare_work import (
+    TEXT,
+    bare_children,
+    bare_tell,
+    bare_turns_at_once,
+    bare_turns_in_a_row,
+)
 from clock import CLOCK
 from rounds import Group
 
@@ -28,8 +35,6 @@ ORACLE = ramet.AgentSpec("oracle")
 
 _ASKED: dict[str, anyio.Event] = {}
 """Set when the model of a held agent is asked: what it costs is outside the clock."""
-
-TEXT = "a finding of the usual length, which says what was looked at and what it means"
 
 
 @asynccontextmanager
@@ -113,24 +118,6 @@ async def awaits_alone(bare: Bare, count: int) -> float:
     return CLOCK.now() - began
 
 
-async def bare_tell(bare: Bare, count: int) -> float:
-    """Tells of a bare actor, and what it takes to let it read them."""
-    done = bare.promise()
-    read = []
-
-    async def handle(message: str) -> None:
-        read.append(message)
-        if len(read) == count:
-            done.set_result(None)
-
-    tell = Mailbox(bare, handle).tell
-    began = CLOCK.now()
-    for _ in range(count):
-        tell(TEXT)
-    await done
-    return CLOCK.now() - began
-
-
 # -- turns -----------------------------------------------------------------------------
 
 
@@ -165,55 +152,6 @@ async def turns_in_a_row(bare: Bare, count: int) -> float:
         seconds = CLOCK.now() - began
         assert root.statistics()["requests"] == count
     return seconds
-
-
-async def stub(messages: list[str]) -> str:
-    """A model that answers at once, without any runtime."""
-    return "ok"
-
-
-async def bare_turns_at_once(bare: Bare, count: int) -> float:
-    """Bare actors, each of which answers one message."""
-    done = bare.promise()
-    answers = []
-
-    def actor() -> Mailbox:
-        messages: list[str] = []
-
-        async def handle(message: str) -> None:
-            messages.append(message)
-            messages.append(await stub(messages))
-            answers.append(messages)
-            if len(answers) == count:
-                done.set_result(None)
-
-        return Mailbox(bare, handle)
-
-    actors = [actor() for _ in range(count)]
-    began = CLOCK.now()
-    for one in actors:
-        one.tell(TEXT)
-    await done
-    return CLOCK.now() - began
-
-
-async def bare_turns_in_a_row(bare: Bare, count: int) -> float:
-    """One bare actor that is asked, again and again."""
-    messages: list[str] = []
-
-    async def handle(message: tuple[str, Callable[[str], None]]) -> None:
-        messages.append(message[0])
-        answer = await stub(messages)
-        messages.append(answer)
-        message[1](answer)
-
-    actor = Mailbox(bare, handle)
-    began = CLOCK.now()
-    for _ in range(count):
-        promise = bare.promise()
-        actor.tell((TEXT, promise.set_result))
-        await promise
-    return CLOCK.now() - began
 
 
 # -- lives -----------------------------------------------------------------------------
@@ -262,28 +200,6 @@ async def calls_at_once(bare: Bare, count: int) -> float:
         began = CLOCK.now()
         await bare.at_once([ask] * count)
         return CLOCK.now() - began
-
-
-async def bare_children(bare: Bare, count: int) -> float:
-    """A bare parent makes bare children; each answers once and tells the parent."""
-    done = bare.promise()
-    results: list[str] = []
-
-    async def parent(message: str) -> None:
-        results.append(message)
-        if len(results) == count:
-            done.set_result(None)
-
-    tell_parent = Mailbox(bare, parent).tell
-
-    async def child(message: str) -> None:
-        tell_parent(await stub([message]))
-
-    began = CLOCK.now()
-    for _ in range(count):
-        Mailbox(bare, child).tell("look")
-    await done
-    return CLOCK.now() - began
 
 
 # -- what needs no loop ----------------------------------------------------------------

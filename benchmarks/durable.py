@@ -20,8 +20,9 @@ from time import perf_counter
 from typing import Any, TypeAlias
 
 import anyio
-from agents import HELD, PARENT, TEXT
+from agents import HELD, PARENT
 from bare import Bare, Promise
+from bare_work import TEXT
 from rounds import Measured, add_ratios
 
 import ramet

@@ -15,13 +15,13 @@ from agents import (
     CHILD,
     HELD,
     PARENT,
-    TEXT,
     WORKER,
     bare_children,
     lives_at_once,
     opened,
 )
 from bare import Bare, Mailbox
+from bare_work import TEXT
 from clock import CLOCK
 from rounds import Group, Subject
 

@@ -65,15 +65,21 @@ def check_bookmark(reader: Reader, session: str) -> int:
     return found.seq
 
 
+async def asked(supervisor: ramet.Supervisor) -> ramet.Agent:
+    """A root that was asked so often that its log has a bookmark."""
+    root = await supervisor.start_root(LEAD, interactive=True)
+    for turn in range(TURNS):
+        await supervisor.tell(root, f"question {turn}")
+        await root.wait_idle()
+    return root
+
+
 async def test_a_long_log_is_read_back_from_its_bookmark(stage: Stage) -> None:
     store = Noting()
     stage.use(store)
     stage.whole = False
     async with stage.open(talkative()) as sup:
-        root = await sup.start_root(LEAD, interactive=True)
-        for turn in range(TURNS):
-            await sup.tell(root, f"question {turn}")
-            await root.wait_idle()
+        root = await asked(sup)
     length = len(store.load(root.id))
     seq = check_bookmark(store, root.id)
     assert length - 15 < seq <= length
@@ -93,10 +99,7 @@ async def test_a_kill_loses_nothing_that_a_bookmark_stands_for(
     """What a kill leaves is the batch with its bookmark, or neither."""
     stored.whole = False
     async with stored.open(talkative(), policy=Policy(notices="off")) as sup:
-        root = await sup.start_root(LEAD, interactive=True)
-        for turn in range(TURNS):
-            await sup.tell(root, f"question {turn}")
-            await root.wait_idle()
+        root = await asked(sup)
         left = stored.crashed()
         log = stored.log(root)
     async with left.open(talkative()) as sup:
@@ -151,10 +154,7 @@ async def test_a_state_is_explained_and_a_kept_message_refused_from_a_bookmark(
     stage.use(store)
     stage.whole = False
     async with stage.open(talkative()) as sup:
-        root = await sup.start_root(LEAD, interactive=True)
-        for turn in range(TURNS):
-            await sup.tell(root, f"question {turn}")
-            await root.wait_idle()
+        root = await asked(sup)
         kept = await sup.tell(root, "the last one")
         await sup.drain()
     check_bookmark(store, root.id)
@@ -179,10 +179,7 @@ async def test_a_bookmark_that_cannot_be_read_is_as_none(
     made = Stage("sqlite", tmp_path)
     made.whole = False
     async with made.open(talkative()) as sup:
-        root = await sup.start_root(LEAD, interactive=True)
-        for turn in range(TURNS):
-            await sup.tell(root, f"question {turn}")
-            await root.wait_idle()
+        root = await asked(sup)
     for statement in (
         "update bookmark set state = '{'",
         "update bookmark set state = x'00'",
