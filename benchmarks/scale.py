@@ -16,12 +16,11 @@ from agents import (
     HELD,
     PARENT,
     WORKER,
-    bare_children,
     lives_at_once,
     opened,
 )
 from bare import Bare, Mailbox
-from bare_work import TEXT
+from bare_work import TEXT, bare_children
 from clock import CLOCK
 from rounds import Group, Subject
 
